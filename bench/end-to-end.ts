@@ -69,8 +69,8 @@ export const toHec = (compression: 'gzip' | 'none', batchEntries?: number): Goal
     return {
       yaml: `{ name: splunk, type: splunk_hec, url: "${url}", token: bench, compression: ${compression}${batchOf(batchEntries)} }`,
       arrived: async () => {
-        const told = (await (await fetch(url)).json()) as Record<'objects' | 'firstAt' | 'lastAt', number>
-        const { objects: entries, firstAt, lastAt } = told
+        const reported = (await (await fetch(url)).json()) as Record<'objects' | 'firstAt' | 'lastAt', number>
+        const { objects: entries, firstAt, lastAt } = reported
         return { entries, firstAt, flowSeconds: (lastAt - firstAt) / 1000 }
       },
       stop: () => receiver.kill(),
@@ -86,18 +86,18 @@ const toSyslog = (transport: 'tcp' | 'udp'): Goal => ({
   name: `syslog ${transport}`,
   async sink() {
     let port = ''
-    let told = { count: 0, firstAt: 0, lastAt: 0 }
+    let reported = { count: 0, firstAt: 0, lastAt: 0 }
     const receiver = await start(['bench/syslog-receiver.ts', transport], /listening on \d+/, (text) => {
       port = /listening on (\d+)/.exec(text)?.[1] ?? port
       const last = text.trim().split('\n').at(-1) ?? ''
-      if (last.startsWith('{')) told = JSON.parse(last) as typeof told
+      if (last.startsWith('{')) reported = JSON.parse(last) as typeof reported
     })
     return {
       yaml: `{ name: siem, type: syslog, address: "${transport}://127.0.0.1:${port}" }`,
       arrived: async () => {
         await sleep(10 * LOOK_MS)
-        if (transport === 'udp') process.stdout.write(`  ${told.count} datagrams received\n`)
-        const { count, firstAt, lastAt } = told
+        if (transport === 'udp') process.stdout.write(`  ${reported.count} datagrams received\n`)
+        const { count, firstAt, lastAt } = reported
         return {
           entries: transport === 'udp' ? undefined : count,
           firstAt,

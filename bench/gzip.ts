@@ -87,10 +87,10 @@ export async function run(): Promise<void> {
   for (const [name, body] of Object.entries(bodies)) {
     const ours = await measure(body, gzip)
     const zlib = await measure(body, (bytes) => gzipSync(bytes, { level: 1 }))
-    const told = ({ rate, times }: typeof ours) =>
+    const reported = ({ rate, times }: typeof ours) =>
       `${rate.toFixed(0).padStart(12)} ${times.toFixed(2).padStart(8)}`
     process.stdout.write(
-      `${name.padEnd(32)} ${(body.length / 1024).toFixed(0).padStart(6)} ${told(ours)} ${told(zlib)}    ${(ours.rate / zlib.rate).toFixed(2).padStart(6)}\n`,
+      `${name.padEnd(32)} ${(body.length / 1024).toFixed(0).padStart(6)} ${reported(ours)} ${reported(zlib)}    ${(ours.rate / zlib.rate).toFixed(2).padStart(6)}\n`,
     )
   }
 }

@@ -116,11 +116,11 @@ async function measure(encoding: string, totalBytes: number, program: string): P
     const [code] = (await once(daemon, 'exit')) as [number]
     clearInterval(look)
     const seconds = (performance.now() - startedAt) / 1000
-    const told =
+    const reported =
       /(?<="msg":"Everything visible at start was read and delivered",).*(?=})/.exec(said)?.[0] ??
       `exit ${code}: ${said.slice(-400)}`
     const speed = (totalBytes / 1e6 / seconds).toFixed(0)
-    return `${encoding.padEnd(6)} ${(totalBytes / 1e9).toFixed(2)} GB in ${seconds.toFixed(1)} s (${speed} MB/s), peak ${peak.toFixed(0)} MB; ${told}`
+    return `${encoding.padEnd(6)} ${(totalBytes / 1e9).toFixed(2)} GB in ${seconds.toFixed(1)} s (${speed} MB/s), peak ${peak.toFixed(0)} MB; ${reported}`
   } finally {
     server.kill()
     rmSync(folder, { recursive: true, force: true })

@@ -60,8 +60,8 @@ interface Taken extends Usage {
 export async function runToEnd(args: readonly string[]): Promise<Taken> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-  let told = ''
-  child.stderr.on('data', (chunk: Buffer) => (told += chunk.toString()))
+  let reported = ''
+  child.stderr.on('data', (chunk: Buffer) => (reported += chunk.toString()))
   const ended = new Promise<number | null>((resolve) => {
     child.once('exit', resolve)
   })
@@ -73,7 +73,7 @@ export async function runToEnd(args: readonly string[]): Promise<Taken> {
   }, LOOK_MS)
   const code = await ended
   clearInterval(look)
-  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${told}`)
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${reported}`)
   const cpuSecondsBy = (by: number) => looks.findLast(({ at }) => at <= by)?.cpuSeconds ?? 0
   return { ...usage, wallSeconds: (performance.now() - startedAt) / 1000, cpuSecondsBy }
 }

@@ -58,9 +58,9 @@ if (process.argv[2] === 'udp') {
   })
 }
 
-let told = 0
+let reported = 0
 setInterval(() => {
-  if (count === told) return
-  told = count
+  if (count === reported) return
+  reported = count
   console.log(JSON.stringify({ count, firstAt, lastAt }))
 }, TELL_MS)

@@ -29,9 +29,9 @@ setInterval(() => {
   due += (perSecond * names.length * STEP_MS) / 1000
   for (; due >= 1; due--) mock.add({}, names[turn++ % names.length])
 }, STEP_MS)
-process.on('message', (told: Told) => {
-  perSecond = told.perSecond ?? perSecond
-  for (let i = told.burst ?? 0; i > 0; i--) mock.add({}, names[0])
+process.on('message', (reported: Told) => {
+  perSecond = reported.perSecond ?? perSecond
+  for (let i = reported.burst ?? 0; i > 0; i--) mock.add({}, names[0])
 })
 process.once('disconnect', () => process.exit(0))
 process.send?.({ url })

@@ -142,7 +142,7 @@ async function pageOf({ url }: Daemon, path: string): Promise<string> {
 }
 
 const say = (text: string) => process.stdout.write(`${text}\n`)
-const told = ({ cpuPercent, requests, stallMs }: Load) =>
+const reported = ({ cpuPercent, requests, stallMs }: Load) =>
   `${cpuPercent.toFixed(1)} % of a core, ${requests} requests, longest stall ${stallMs.toFixed(0)} ms`
 
 async function idle(place: Place, daemon: Daemon): Promise<void> {
@@ -152,7 +152,7 @@ async function idle(place: Place, daemon: Daemon): Promise<void> {
     `  start: ${place.count * BACKLOG} entries caught up after ${seconds.toFixed(1)} s, ${cpu.toFixed(1)} CPU s, peak ${mebibytes(daemon.child, 'VmHWM').toFixed(0)} MiB`,
   )
   const load = await during(daemon, () => sleep(PHASE_MS))
-  say(`  idle: ${told(load)}, ${mebibytes(daemon.child, 'VmRSS').toFixed(0)} MiB`)
+  say(`  idle: ${reported(load)}, ${mebibytes(daemon.child, 'VmRSS').toFixed(0)} MiB`)
   for (const path of ['/status', '/metrics', '/']) say(`  ${await pageOf(daemon, path)}`)
 }
 
@@ -172,7 +172,7 @@ async function busy(place: Place, daemon: Daemon): Promise<void> {
   tell({ perSecond: 0 })
   await sleep(PHASE_MS / 2)
   followed.stop()
-  say(`  busy: ${told(load)}, peak ${mebibytes(daemon.child, 'VmHWM').toFixed(0)} MiB`)
+  say(`  busy: ${reported(load)}, peak ${mebibytes(daemon.child, 'VmHWM').toFixed(0)} MiB`)
   const lag = (what: string, seen: typeof followed.seen) => {
     const lags = seen.map(({ lagMs }) => lagMs / 1000)
     say(

@@ -94,7 +94,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/delivery/ship.test.ts',
+        file: 'test/unit/delivery/dispatcher.test.ts',
         title: 'an in-flight record is on the disk before its batch is sent',
       },
       someSeeds,
@@ -155,7 +155,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     ],
     tests: [
       {
-        file: 'test/unit/delivery/refusal-streak.test.ts',
+        file: 'test/unit/delivery/refusals-in-a-row.test.ts',
         title:
           'a proxy that corrupts every body condemns no entry: few dead letters, and the sink is blocked',
       },

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { plantedBugs, told, unfitEdit } from './planted-docs.ts'
+import { plantedBugs, reported, unfitEdit } from './planted-docs.ts'
 import type { Detector, PlantedBug } from './planted-bugs-list.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -102,9 +102,9 @@ async function judge(bug: PlantedBug): Promise<string | undefined> {
     if (unfit !== undefined) return unfit
     for (const detector of bug.tests) {
       const { passed, output } = await run(copy, detector)
-      if (passed) return `survived ${told(detector)}`
+      if (passed) return `survived ${reported(detector)}`
       if (!bug.says.test(output))
-        return `${told(detector)} failed, but not over this bug:\n${output.slice(-3000)}`
+        return `${reported(detector)} failed, but not over this bug:\n${output.slice(-3000)}`
     }
     return undefined
   } finally {
@@ -115,7 +115,9 @@ async function judge(bug: PlantedBug): Promise<string | undefined> {
 /** Every detector once on the sources as they are: what fails there cannot tell a bug. */
 async function judgeUnbroken(bugs: readonly PlantedBug[]): Promise<boolean> {
   const copy = copyTree()
-  const detectors = new Map(bugs.flatMap(({ tests }) => tests).map((detector) => [told(detector), detector]))
+  const detectors = new Map(
+    bugs.flatMap(({ tests }) => tests).map((detector) => [reported(detector), detector]),
+  )
   let sound = true
   try {
     await inParallel([...detectors], async ([name, detector]) => {

@@ -12,7 +12,7 @@ export const plantedBugs = [...otherBugs, ...areaBugs]
 const root = join(import.meta.dirname, '..')
 const PAGE = 'docs/planted-bugs.md'
 
-export function told(detector: Detector): string {
+export function reported(detector: Detector): string {
   if ('seeds' in detector)
     return detector.seeds === 1
       ? `simulation, seed ${detector.from}`

@@ -6,7 +6,7 @@ import type { StepClock } from '../fakes/sink-deps.ts'
 import { uuid } from './journal-parts.ts'
 import { type AnswerFault, answerFaults, casesWith, type CaseWith, given, type Lacks } from './means.ts'
 import { type Secured, tlsContract } from './tls.contract.ts'
-import { openQuay, type Start, type Quay } from './quay.ts'
+import { openRig, type Start, type Rig } from './rig.ts'
 
 /** What is absent, the receiver cannot do: a reason says why, where the suite is called. */
 export interface DeliveryBench {
@@ -76,8 +76,8 @@ export function deliveryContract(kind: string, setUp: () => DeliveryBench, lacks
   })
 }
 
-async function expectAll(bench: DeliveryBench, quay: Quay, wanted: readonly string[]): Promise<void> {
-  await quay.until(() => quay.pending() === 0)
+async function expectAll(bench: DeliveryBench, rig: Rig, wanted: readonly string[]): Promise<void> {
+  await rig.until(() => rig.pending() === 0)
   const received = firsts(await bench.received())
   if (bench.unordered) expect(received.sort()).toEqual([...wanted].sort())
   else expect(received).toEqual(wanted)
@@ -86,14 +86,14 @@ async function expectAll(bench: DeliveryBench, quay: Quay, wanted: readonly stri
 function orderCases(setUp: () => DeliveryBench): void {
   test('pages of any size arrive in the order of the journal, each entry once', async () => {
     const bench = setUp()
-    const quay = await openQuay(bench, { maxEntries: 7 })
-    for (const count of [1, 20, 3, 7, 40]) await quay.append(count)
-    quay.sail()
-    await expectAll(bench, quay, ids(1, 71))
+    const rig = await openRig(bench, { maxEntries: 7 })
+    for (const count of [1, 20, 3, 7, 40]) await rig.append(count)
+    rig.sail()
+    await expectAll(bench, rig, ids(1, 71))
     expect(await bench.received()).toHaveLength(71)
-    await quay.append(5)
-    await expectAll(bench, quay, ids(1, 76))
-    await quay.stop()
+    await rig.append(5)
+    await expectAll(bench, rig, ids(1, 76))
+    await rig.stop()
     expect(bench.leftOpen()).toBe(0)
   })
 }
@@ -104,14 +104,14 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const refuse = given(bench.refuse)
-      const quay = await openQuay(bench, { maxEntries: 10 })
-      await quay.append(10)
+      const rig = await openRig(bench, { maxEntries: 10 })
+      await rig.append(10)
       refuse(3)
-      quay.sail()
-      await expectAll(bench, quay, [...ids(1, 3), ...ids(5, 10)])
+      rig.sail()
+      await expectAll(bench, rig, [...ids(1, 3), ...ids(5, 10)])
       expect(await bench.received()).toHaveLength(9)
-      expect((await quay.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
-      await quay.stop()
+      expect((await rig.deadLetters()).map(({ entryId }) => entryId)).toEqual(ids(4, 4))
+      await rig.stop()
     },
   )
 
@@ -120,16 +120,16 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const poison = given(bench.poison)
-      const quay = await openQuay(bench, { maxEntries: 16 })
-      await quay.append(40)
+      const rig = await openRig(bench, { maxEntries: 16 })
+      await rig.append(40)
       poison(uuid(11))
-      quay.sail()
-      await expectAll(bench, quay, [...ids(1, 10), ...ids(12, 40)])
+      rig.sail()
+      await expectAll(bench, rig, [...ids(1, 10), ...ids(12, 40)])
       expect(await bench.received()).toHaveLength(39)
-      const letters = await quay.deadLetters()
+      const letters = await rig.deadLetters()
       expect(letters.map(({ entryId }) => entryId)).toEqual(ids(11, 11))
       expect(letters[0]?.reason).toMatch(/\w/)
-      await quay.stop()
+      await rig.stop()
     },
   )
 }
@@ -137,29 +137,29 @@ function refusalCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
 function trouble(setUp: () => DeliveryBench): void {
   test('a receiver that is down for hours gets everything in order when it is back, and did not get endless requests', async () => {
     const bench = setUp()
-    const quay = await openQuay(bench, { maxEntries: 7 })
-    await quay.append(5)
-    quay.sail()
-    await expectAll(bench, quay, ids(1, 5))
+    const rig = await openRig(bench, { maxEntries: 7 })
+    await rig.append(5)
+    rig.sail()
+    await expectAll(bench, rig, ids(1, 5))
     await bench.down()
     for (let hour = 0; hour < 3; hour++) {
-      await quay.append(10)
-      await quay.pass(HOUR_MS)
+      await rig.append(10)
+      await rig.pass(HOUR_MS)
     }
     expect(await bench.received()).toEqual(ids(1, 5))
-    expect(quay.pending()).toBe(30)
+    expect(rig.pending()).toBe(30)
     // Between two tries it holds no memory that others could use.
-    await quay.until(() => quay.usedBytes() === 0)
-    const tries = quay.reporter.retries.length
+    await rig.until(() => rig.usedBytes() === 0)
+    const tries = rig.reporter.retries.length
     expect(tries).toBeGreaterThan(3 * 60)
     expect(tries).toBeLessThan(3 * 240)
     await bench.up()
-    const upAt = quay.now()
-    await expectAll(bench, quay, ids(1, 35))
-    expect(quay.now() - upAt).toBeLessThan(2 * MINUTE_MS)
+    const upAt = rig.now()
+    await expectAll(bench, rig, ids(1, 35))
+    expect(rig.now() - upAt).toBeLessThan(2 * MINUTE_MS)
     expect(await bench.received()).toHaveLength(35)
-    expect(await quay.deadLetters()).toEqual([])
-    await quay.stop()
+    expect(await rig.deadLetters()).toEqual([])
+    await rig.stop()
     expect(bench.leftOpen()).toBe(0)
   })
 }
@@ -171,20 +171,20 @@ function answerCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
       async () => {
         const bench = setUp()
         const bring = given(bench.answers?.[fault])
-        const quay = await openQuay(bench, { maxEntries: 8 })
-        await quay.append(8)
-        quay.sail()
-        await expectAll(bench, quay, ids(1, 8))
+        const rig = await openRig(bench, { maxEntries: 8 })
+        await rig.append(8)
+        rig.sail()
+        await expectAll(bench, rig, ids(1, 8))
         bring()
-        const before = quay.now()
-        await quay.append(20)
-        await expectAll(bench, quay, ids(1, 28))
+        const before = rig.now()
+        await rig.append(20)
+        await expectAll(bench, rig, ids(1, 28))
         const received = await bench.received()
         expect(received.length).toBeLessThanOrEqual(28 + 8)
-        expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, quay) ? 1 : 2)
-        expect(await quay.deadLetters()).toEqual([])
-        expect(quay.now() - before).toBeLessThan(10 * MINUTE_MS)
-        await quay.stop()
+        expect(mostOften(received)).toBeLessThanOrEqual(neverTwice(bench, rig) ? 1 : 2)
+        expect(await rig.deadLetters()).toEqual([])
+        expect(rig.now() - before).toBeLessThan(10 * MINUTE_MS)
+        await rig.stop()
         expect(bench.leftOpen()).toBe(0)
       },
     )
@@ -194,36 +194,36 @@ function endings(setUp: () => DeliveryBench, caseWith: CaseWith): void {
   caseWith('stall')('a stop in mid-batch ends at once, and the next process delivers the rest', async () => {
     const bench = setUp()
     const stall = given(bench.stall)
-    const quay = await openQuay(bench, { maxEntries: 5 })
-    await quay.append(12)
+    const rig = await openRig(bench, { maxEntries: 5 })
+    await rig.append(12)
     stall()
-    quay.sail()
-    await quay.until(() => quay.reporter.states.includes('sending'))
-    await quay.turns(20)
-    const stoppedAt = quay.now()
-    await quay.stop()
-    expect(quay.now()).toBe(stoppedAt)
-    expect(quay.pending()).toBe(12)
+    rig.sail()
+    await rig.until(() => rig.reporter.states.includes('sending'))
+    await rig.turns(20)
+    const stoppedAt = rig.now()
+    await rig.stop()
+    expect(rig.now()).toBe(stoppedAt)
+    expect(rig.pending()).toBe(12)
     expect(bench.leftOpen()).toBe(0)
     await bench.up()
-    quay.sail()
-    await expectAll(bench, quay, ids(1, 12))
+    rig.sail()
+    await expectAll(bench, rig, ids(1, 12))
     expect((await bench.received()).length).toBeLessThanOrEqual(12 + 5)
-    await quay.stop()
+    await rig.stop()
   })
 
   test('a kill before the journal could record what was taken: nothing is missing, and nothing twice at a sink that stores', async () => {
     const bench = setUp()
-    const quay = await openQuay(bench, { maxEntries: 5 })
-    await quay.append(12)
-    const killed = quay.sailUntilSettling()
-    await quay.until(killed)
-    quay.sail()
-    await expectAll(bench, quay, ids(1, 12))
+    const rig = await openRig(bench, { maxEntries: 5 })
+    await rig.append(12)
+    const killed = rig.sailUntilSettling()
+    await rig.until(killed)
+    rig.sail()
+    await expectAll(bench, rig, ids(1, 12))
     const received = await bench.received()
-    if (neverTwice(bench, quay)) expect(received).toHaveLength(12)
+    if (neverTwice(bench, rig)) expect(received).toHaveLength(12)
     else expect(received.length).toBeLessThanOrEqual(12 + 5)
-    await quay.stop()
+    await rig.stop()
   })
 }
 
@@ -233,25 +233,25 @@ function keyCases(setUp: () => DeliveryBench, caseWith: CaseWith): void {
     async () => {
       const bench = setUp()
       const key = given(bench.key)
-      const quay = await openQuay(bench, { maxEntries: 5 })
-      await quay.append(3)
-      quay.sail()
-      await expectAll(bench, quay, ids(1, 3))
+      const rig = await openRig(bench, { maxEntries: 5 })
+      await rig.append(3)
+      rig.sail()
+      await expectAll(bench, rig, ids(1, 3))
       key.revoke()
-      await quay.append(4)
-      await quay.pass(10 * MINUTE_MS)
+      await rig.append(4)
+      await rig.pass(10 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(3)
-      expect(quay.reporter.states.at(-1)).toBe('blocked')
-      expect(quay.reporter.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
+      expect(rig.reporter.states.at(-1)).toBe('blocked')
+      expect(rig.reporter.errors.at(-1) satisfies ConnectorError | undefined).toMatchObject({
         action: 'block',
       })
       key.renew()
-      const renewedAt = quay.now()
-      await expectAll(bench, quay, ids(1, 7))
-      expect(quay.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
+      const renewedAt = rig.now()
+      await expectAll(bench, rig, ids(1, 7))
+      expect(rig.now() - renewedAt).toBeLessThan(2 * MINUTE_MS)
       expect(await bench.received()).toHaveLength(7)
-      expect(await quay.deadLetters()).toEqual([])
-      await quay.stop()
+      expect(await rig.deadLetters()).toEqual([])
+      await rig.stop()
     },
   )
 }

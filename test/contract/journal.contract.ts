@@ -67,8 +67,8 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     const acknowledgement = (first: number, through: number) => ({
       ...{ first: at(first), through: at(through), rejected: [] },
     })
-    const inFlight = (first: number, last: number, told = 1) => ({
-      ...{ first: at(first), last: at(last), shape: 's', detail: `{"a":${told}}` },
+    const inFlight = (first: number, last: number, reported = 1) => ({
+      ...{ first: at(first), last: at(last), shape: 's', detail: `{"a":${reported}}` },
     })
     const rejection = (nth: number, reason = 'no') => ({ seq: at(nth), code: 'refused', reason })
     /** Fails each commit of `work` in turn, and calls `holds` after each: nothing of it may have landed. */
@@ -585,10 +585,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         const query = { ...span, sink: 'a', runAt: 1, dryRun: false, after: 0, until: undefined }
         expect(await journal.replay(query)).toMatchObject({ entries: 3 })
-        const told: unknown[] = []
-        const tell = (_: string, fields?: object) => void told.push(fields)
+        const reported: unknown[] = []
+        const tell = (_: string, fields?: object) => void reported.push(fields)
         await reopen({ sinks: ['a', 'b', 'new'], log: { ...logOf(), info: tell } })
-        expect(told).toEqual([{ sink: 'new', entries: 3 }])
+        expect(reported).toEqual([{ sink: 'new', entries: 3 }])
       })
 
       it('of a sink that left it is told how many entries it had not settled, without those for another sink alone', async () => {
@@ -597,10 +597,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await ack('a', 4, 4)
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         await journal.replay({ ...span, sink: 'b', runAt: 1, dryRun: false, after: 0, until: undefined })
-        const told: unknown[] = []
-        const tell = (_: string, fields?: object) => void told.push(fields)
+        const reported: unknown[] = []
+        const tell = (_: string, fields?: object) => void reported.push(fields)
         await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
-        expect(told).toEqual([{ sink: 'a', entries: 2 }])
+        expect(reported).toEqual([{ sink: 'a', entries: 2 }])
       })
 
       it('a sink that left the configuration holds nothing back and is told once', async () => {
@@ -643,10 +643,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(7), uuid(8)])
         }
         // What it settled below its position is counted there and not once more.
-        const told: unknown[] = []
-        const tell = (_: string, fields?: object) => void told.push(fields)
+        const reported: unknown[] = []
+        const tell = (_: string, fields?: object) => void reported.push(fields)
         await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
-        expect(told).toEqual([{ sink: 'a', entries: 2 }])
+        expect(reported).toEqual([{ sink: 'a', entries: 2 }])
       })
 
       it('the order goes on where it was after everything is delivered and pruned', async () => {
@@ -1134,9 +1134,9 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
 
       it('what depends on the results of a part lands with it, and not without it', async () => {
-        const told: Appended[] = []
+        const reported: Appended[] = []
         const state = (appended: Appended) => {
-          told.push(appended)
+          reported.push(appended)
           return [{ name: 'part', value: `${appended.added} ${appended.known}` }]
         }
         await journal.append(part([spec(1)]))
@@ -1146,7 +1146,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         place.failCommit(0)
         expect(await journal.state.get('part')).toBeUndefined()
         const appended = await journal.append(more)
-        expect(appended).toMatchObject(told.at(-1) ?? {})
+        expect(appended).toMatchObject(reported.at(-1) ?? {})
         expect(await journal.state.get('part')).toBe('2 1')
       })
 

@@ -31,15 +31,15 @@ function meansOf(bench: Bench, means: Means): unknown {
 
 /** For one suite of one sink: each reason is reported once, and is valid only as long as the bench lacks what it is for. */
 export function casesWith(setUp: () => Bench, lacks: Lacks): CaseWith {
-  const told = new Set<Means>()
+  const reported = new Set<Means>()
   return (means) => {
     const reason = reasonFor(means, lacks)
     if (reason === undefined) return test
-    if (!told.has(means))
+    if (!reported.has(means))
       test(`does not apply: ${means}: ${reason}`, () => {
         expect(meansOf(setUp(), means)).toBeUndefined()
       })
-    told.add(means)
+    reported.add(means)
     return () => undefined
   }
 }

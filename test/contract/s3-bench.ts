@@ -10,7 +10,7 @@ import { openS3Server, type S3Listener } from '../fakes/s3-server.ts'
 import { sinkDeps, StepClock } from '../fakes/sink-deps.ts'
 import type { DeliveryBench } from './delivery.contract.ts'
 import type { Secured, Shown } from './tls.contract.ts'
-import type { Parts, Start } from './quay.ts'
+import type { Parts, Start } from './rig.ts'
 
 const NAME = 'archive'
 const idOf = (line: string) => (JSON.parse(line) as { id: string }).id

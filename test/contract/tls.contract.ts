@@ -9,7 +9,7 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { certificate, type Issued } from '../fakes/certificates.ts'
 import { part, spec, uuid } from './journal-parts.ts'
 import { type CaseWith, given } from './means.ts'
-import { openParts, type Start } from './quay.ts'
+import { openParts, type Start } from './rig.ts'
 
 /** What the receiver shows, and from which clients it requires a certificate. */
 export interface Shown extends Issued {

@@ -71,7 +71,7 @@ function header(line: string): { fields: string[]; rest: string } {
 
 /** A key is the word before an unescaped equals sign, behind a space; all before that space belongs to the value before. */
 function extensionOf(text: string): Map<string, string> {
-  const told = new Map<string, string>()
+  const reported = new Map<string, string>()
   let key: string | undefined
   let value = ''
   for (let at = 0; at < text.length; at++) {
@@ -84,21 +84,21 @@ function extensionOf(text: string): Map<string, string> {
     } else if (unit === '=') {
       const next = /(?:^| )([A-Za-z0-9]+)$/.exec(value)
       if (!next) throw new Error('an equals sign without a key')
-      if (key !== undefined) put(told, key, value.slice(0, next.index))
+      if (key !== undefined) put(reported, key, value.slice(0, next.index))
       else if (next.index !== 0 || value.startsWith(' ')) throw new Error('text before the first key')
       key = next[1]
       value = ''
     } else value += unit
   }
-  if (key !== undefined) put(told, key, value)
-  return told
+  if (key !== undefined) put(reported, key, value)
+  return reported
 }
 
 /** While reading, a zero marks what was escaped: such a character is no part of a key. */
-function put(told: Map<string, string>, key: string, value: string): void {
-  if (told.has(key)) throw new Error(`the key ${key} stands twice`)
+function put(reported: Map<string, string>, key: string, value: string): void {
+  if (reported.has(key)) throw new Error(`the key ${key} stands twice`)
   if (value === '') throw new Error(`the key ${key} has no value`)
-  told.set(key, value.replaceAll('\0', ''))
+  reported.set(key, value.replaceAll('\0', ''))
 }
 
 function check(key: string, value: string, extension: ReadonlyMap<string, string>): void {

@@ -50,6 +50,6 @@ export function faulty(fault: Fault, takes: boolean, honest: (take: boolean) => 
 
 function recode(real: Answered, code: Code): Answered {
   if (real.status !== 200 || numberIn(real.body, 'code') === undefined) return real
-  const told = JSON.parse(Buffer.from(real.body).toString('utf8')) as Record<string, unknown>
-  return { ...real, body: Buffer.from(JSON.stringify({ ...told, text: replies[code][1], code })) }
+  const reported = JSON.parse(Buffer.from(real.body).toString('utf8')) as Record<string, unknown>
+  return { ...real, body: Buffer.from(JSON.stringify({ ...reported, text: replies[code][1], code })) }
 }

@@ -59,12 +59,12 @@ export class Indexer {
   ): Record<string, boolean> {
     const known = this.#find(channel, settings, now)
     if (known) known.usedAt = now
-    const told: Record<string, boolean> = {}
+    const reported: Record<string, boolean> = {}
     const ready = ids.filter((id) => (known?.readyAt.get(id) ?? Infinity) <= now)
-    for (const id of ids) told[String(id)] = ready.includes(id)
+    for (const id of ids) reported[String(id)] = ready.includes(id)
     // True is reported once: a client that loses that answer gets false forever after.
     if (tell) for (const id of ready) known?.readyAt.delete(id)
-    return told
+    return reported
   }
 
   #queued(now: number): number {

@@ -54,7 +54,7 @@ describe.skipIf(missing)('MinIO', () => {
   test.each([
     [{ type: 's3' }, 'AES256'],
     [{ type: 'kms', kms_key_id: 'my-key' }, 'aws:kms'],
-  ] as const)('encrypts objects as %j requires, locks them, and takes each once', async (sse, told) => {
+  ] as const)('encrypts objects as %j requires, locks them, and takes each once', async (sse, reported) => {
     const transport = openTransport({})
     const place = { bucket: 'locked', prefix: sse.type, endpoint: url, force_path_style: true }
     const keys = { access_key_id: 'keykey', secret_access_key: SECRET }
@@ -71,7 +71,7 @@ describe.skipIf(missing)('MinIO', () => {
         await ready.discard()
         expect(stored.alreadyStored).toBe(there)
         const seen = await client.send(new HeadObjectCommand({ Bucket: 'locked', Key: stored.key }))
-        expect(seen).toMatchObject({ ServerSideEncryption: told, ObjectLockMode: 'GOVERNANCE' })
+        expect(seen).toMatchObject({ ServerSideEncryption: reported, ObjectLockMode: 'GOVERNANCE' })
       }
     } finally {
       await sink.close()

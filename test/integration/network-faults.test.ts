@@ -108,7 +108,7 @@ async function openDelivery(folder: string, sink: object, clock: Clock) {
   return {
     failures: () => failures,
     pending: () => journal.stats().entries,
-    told: () => log.lines,
+    reported: () => log.lines,
     deadLetters: () => journal.deadLetters({}),
     append: async (count: number) => {
       const body = 'x'.repeat(300)
@@ -123,7 +123,7 @@ async function until(what: string, delivery: Delivery, holds: () => boolean): Pr
   const deadline = performance.now() + PATIENCE_MS
   while (!holds()) {
     if (performance.now() > deadline)
-      throw new Error(`it did not come: ${what}\n${delivery.told().slice(-5).join('\n')}`)
+      throw new Error(`it did not come: ${what}\n${delivery.reported().slice(-5).join('\n')}`)
     await pause(10)
   }
 }

@@ -39,10 +39,10 @@ test.skipIf(url === '')('a running Splunk takes a whole backlog, and confirms ea
       env: { TOKEN: token },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
-    let told = ''
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text))
+    let reported = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (reported += text))
     const [code] = (await once(child, 'close')) as [number | null]
-    expect(told).toMatch(/"msg":"Everything visible at start was read and delivered".*"dead_letters":0,/)
+    expect(reported).toMatch(/"msg":"Everything visible at start was read and delivered".*"dead_letters":0,/)
     expect(code).toBe(0)
   } finally {
     await api.close()

@@ -19,7 +19,7 @@ import { s3 } from '../../src/sinks/s3/sink.ts'
 import { logOf, part, spec } from '../contract/journal-parts.ts'
 import { rawFormat } from '../fakes/lines.ts'
 import { sinkDeps } from '../fakes/sink-deps.ts'
-import { SinkNotes } from '../fakes/watches.ts'
+import { SinkNotes } from '../fakes/reporters.ts'
 import { foundVersitygw, versitygw } from './receivers/versitygw.ts'
 
 const SECRET = 'secret-5ec2e7'
@@ -160,8 +160,8 @@ describe.skipIf(missing)('versitygw', () => {
       expect([there.code, there.err]).toEqual([0, ''])
       expect(there.out).toContain('proved: 3 objects with 1500 entries')
       // A folder alone does not know where it came from, and says so first.
-      const [told = '', ...rest] = here.out.split('\n')
-      expect(told).toContain(`says that it was stored in s3://audit/${prefix}: a folder cannot show`)
+      const [reported = '', ...rest] = here.out.split('\n')
+      expect(reported).toContain(`says that it was stored in s3://audit/${prefix}: a folder cannot show`)
       expect({ ...here, out: rest.join('\n') }).toEqual(there)
     },
   )
@@ -211,8 +211,8 @@ describe.skipIf(missing)('versitygw', () => {
       const changed = Buffer.from(body)
       changed[40] = (changed[40] ?? 0) ^ 1
       writeFileSync(path, changed)
-      const told = await overNetwork()
-      expect([told.code, told.out]).toEqual([1, expect.stringContaining(`fault: ${name} `)])
+      const reported = await overNetwork()
+      expect([reported.code, reported.out]).toEqual([1, expect.stringContaining(`fault: ${name} `)])
       rmSync(path)
       const gone = await overNetwork()
       expect([gone.code, gone.out]).toEqual([1, expect.stringContaining(`fault: ${name} is missing`)])

@@ -88,9 +88,9 @@ function begin(bucket: string, more: object = {}) {
   )
   const args = ['src/main.ts', 'run', '--once', '--timeout', '2m', '--config', config]
   const child = spawn(process.execPath, args, { env: { SECRET }, stdio: ['ignore', 'ignore', 'pipe'] })
-  let told = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text))
-  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, told }))
+  let reported = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (reported += text))
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, reported }))
   return { child, ended }
 }
 
@@ -130,8 +130,8 @@ async function putOne(sink: ObjectSink): Promise<StoredObject> {
 
 describe.skipIf(missing)('a running server', () => {
   test('takes a whole backlog in objects, each entry once', async () => {
-    const { code, told } = await begin('plain').ended
-    expect(told).toMatch(/Everything visible at start was read and delivered/)
+    const { code, reported } = await begin('plain').ended
+    expect(reported).toMatch(/Everything visible at start was read and delivered/)
     expect(code).toBe(0)
     const ids = idsOf('plain')
     expect(new Set(ids).size).toBe(ids.length)

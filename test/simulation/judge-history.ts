@@ -187,6 +187,6 @@ export function judgeQueryText(truth: HistoryTruth | undefined, log: string): st
       const { query } = JSON.parse(Buffer.from(versions[0]?.raw ?? []).toString()) as { query: string }
       return query.length > 20 ? [query] : []
     })
-  const told = texts.find((text) => log.includes(text) || log.includes(JSON.stringify(text).slice(1, -1)))
-  return told === undefined ? [] : [`the log tells what somebody asked: ${told.slice(0, 60)}`]
+  const reported = texts.find((text) => log.includes(text) || log.includes(JSON.stringify(text).slice(1, -1)))
+  return reported === undefined ? [] : [`the log tells what somebody asked: ${reported.slice(0, 60)}`]
 }

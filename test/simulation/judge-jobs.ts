@@ -50,10 +50,10 @@ function due(
 
 async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
   const taken = world.orders?.backfills ?? []
-  const told = await app.jobs.all('backfill')
-  const gone = taken.filter(({ stream }) => !told.some((one) => isSameStream(one.stream, stream)))
+  const reported = await app.jobs.all('backfill')
+  const gone = taken.filter(({ stream }) => !reported.some((one) => isSameStream(one.stream, stream)))
   const faults = gone.map(({ stream }) => `the backfill of ${stream.source} is forgotten`)
-  for (const one of told) {
+  for (const one of reported) {
     const { stream, endedAt, counts, unread, startedAt } = one
     const [span] = one.spans
     if (endedAt === undefined) faults.push(`a backfill goes on for ever: ${JSON.stringify(one)}`)
@@ -100,14 +100,14 @@ async function judgeReplays(
   mayRepeat: number,
 ): Promise<string[]> {
   const taken = world.orders?.replays ?? []
-  const [told, ...others] = await app.jobs.all('replay')
-  if (!told) {
+  const [reported, ...others] = await app.jobs.all('replay')
+  if (!reported) {
     const faults = marked.length > 0 ? ['splunk: marked lines of a replay that was never begun'] : []
     return taken.length > 0 ? [...faults, 'the replay is forgotten'] : faults
   }
-  if (told.endedAt === undefined || others.length > 0)
-    return [`a replay goes on for ever: ${JSON.stringify([told, ...others])}`]
-  const [span] = told.spans
+  if (reported.endedAt === undefined || others.length > 0)
+    return [`a replay goes on for ever: ${JSON.stringify([reported, ...others])}`]
+  const [span] = reported.spans
   if (!span) return []
   const byId = new Map(world.mock.entries().map((entry) => [entry.id, entry]))
   const seen = new Set(marked.map(({ id }) => id))
@@ -115,7 +115,7 @@ async function judgeReplays(
     const entry = byId.get(id ?? '')
     return !entry || !inSpan(span, entry.atUs) || onOneLine(entry.raw) !== text
   })
-  const wanted = told.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, told.startedAt)
+  const wanted = reported.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, reported.startedAt)
   const missing = wanted.filter(({ id }) => !seen.has(id))
   const repeats = marked.length - seen.size
   return [

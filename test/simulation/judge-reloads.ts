@@ -49,10 +49,10 @@ function judgeBackfill(
   world: ReloadsWorld,
   held: Readonly<Record<string, readonly Enveloped[]>>,
   { stream, startedAt }: Job,
-  told: readonly Job[],
+  reported: readonly Job[],
 ): string[] {
   const { source } = stream
-  const one = told.find((each) => each.stream.source === source && each.startedAt === startedAt)
+  const one = reported.find((each) => each.stream.source === source && each.startedAt === startedAt)
   if (!one) return [`the backfill of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a backfill goes on for ever: ${JSON.stringify(one)}`]
   if (one.counts.gaps > 0) return []
@@ -72,10 +72,10 @@ function judgeReplay(
   world: ReloadsWorld,
   archive: readonly Enveloped[],
   { stream, startedAt }: Job,
-  told: readonly Job[],
+  reported: readonly Job[],
 ): string[] {
   const { source } = stream
-  const one = told.find((each) => each.stream.source === source && each.startedAt === startedAt)
+  const one = reported.find((each) => each.stream.source === source && each.startedAt === startedAt)
   if (!one) return [`the replay of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a replay goes on for ever: ${JSON.stringify(one)}`]
   if (isLeftOut(world, 'archive', source)) return []

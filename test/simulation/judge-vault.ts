@@ -142,20 +142,20 @@ export function judgeInventory(facts: VaultFacts, lines: readonly Line[]): strin
   return faults.slice(0, 4).map((fault) => `vault: ${fault}`)
 }
 
-function different(id: string, raw: Uint8Array, told: Told | undefined): string[] {
-  if (!told) return [`project ${id} is listed and not told of`]
+function different(id: string, raw: Uint8Array, reported: Told | undefined): string[] {
+  if (!reported) return [`project ${id} is listed and not told of`]
   const project = JSON.parse(Buffer.from(raw).toString()) as Shown
-  if (told.raw !== onOneLine(raw)) return [`project ${id} is told otherwise than it is listed`]
+  if (reported.raw !== onOneLine(raw)) return [`project ${id} is told otherwise than it is listed`]
   const same =
-    told.name === project.name &&
-    told.flag === project.is_knowledge_base_project &&
-    isDeepStrictEqual(told.shares.toSorted(), sharesOf(project).toSorted())
+    reported.name === project.name &&
+    reported.flag === project.is_knowledge_base_project &&
+    isDeepStrictEqual(reported.shares.toSorted(), sharesOf(project).toSorted())
   return same ? [] : [`the records of project ${id} do not lead to what it is`]
 }
 
 /** Every sink has the records that the file sink has. */
 export function judgeRecords(sink: string, lines: readonly Line[], archive: readonly Line[]): Judged {
-  const told = new Map(
+  const reported = new Map(
     archive.flatMap(({ source, id, text }) => (source === 'vault.projects' ? [[id, text]] : [])),
   )
   const seen = new Set<string | undefined>()
@@ -165,9 +165,9 @@ export function judgeRecords(sink: string, lines: readonly Line[], archive: read
     if (source !== 'vault.projects') continue
     if (seen.has(id)) repeats++
     seen.add(id)
-    if (told.get(id) !== text) faults.push(`${sink}: record ${id} is not that of the file`)
+    if (reported.get(id) !== text) faults.push(`${sink}: record ${id} is not that of the file`)
   }
-  const missing = [...told.keys()].filter((id) => !seen.has(id))
+  const missing = [...reported.keys()].filter((id) => !seen.has(id))
   if (missing.length > 0) faults.push(`${sink}: ${missing.length} records are missing, such as ${missing[0]}`)
   return { faults: faults.slice(0, 3), repeats }
 }

@@ -165,7 +165,7 @@ function judgeBudget(world: World, area: keyof typeof limits): string[] {
 
 function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
   const text = world.logged.join('\n')
-  const told = secrets.filter((secret) => text.includes(secret))
+  const reported = secrets.filter((secret) => text.includes(secret))
   const people = new Set(
     world.mock
       .entries()
@@ -174,7 +174,7 @@ function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
   )
   const content = [...people].filter((user) => user.length > 4 && text.includes(user))
   return [
-    ...told.map((secret) => `the log tells the secret ${secret}`),
+    ...reported.map((secret) => `the log tells the secret ${secret}`),
     ...content.map((user) => `the log tells of ${user}`),
     ...judgeQueryText(truth, text),
   ]

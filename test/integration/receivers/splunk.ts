@@ -176,14 +176,14 @@ function managementOf(base: string, password: string) {
         ...{ name: `suite-${++tokens}`, index: 'main', indexes: 'main', disabled: '0' },
         useACK: acks ? '1' : '0',
       }
-      const told = await post('/servicesNS/nobody/splunk_httpinput/data/inputs/http', fields)
-      const { entry } = JSON.parse(told) as { entry: { content: { token: string } }[] }
+      const reported = await post('/servicesNS/nobody/splunk_httpinput/data/inputs/http', fields)
+      const { entry } = JSON.parse(reported) as { entry: { content: { token: string } }[] }
       return entry[0]?.content.token ?? ''
     },
     search: async (source: string): Promise<readonly Indexed[]> => {
       const search = `search index=* source="${source}" | eval at=strftime(_time, "%s.%6N") | table _raw at index sourcetype entry_id`
-      const told = await post('/services/search/jobs/export', { search, earliest_time: '0' })
-      const found = told.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Found) // prettier-ignore
+      const reported = await post('/services/search/jobs/export', { search, earliest_time: '0' })
+      const found = reported.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Found) // prettier-ignore
       return found.flatMap(({ result }) =>
         result
           ? [{ raw: result._raw, at: result.at, index: result.index, sourcetype: result.sourcetype, entryId: result.entry_id }] // prettier-ignore

@@ -12,11 +12,11 @@ async function* nothing() {
 }
 
 function openAsker(nowAt = () => NOW) {
-  const told: string[] = []
+  const reported: string[] = []
   const heard: (number | undefined)[] = []
   let date: string | undefined
   const say = (level: string) => (sentence: string, fields?: object) =>
-    void told.push(`${level} ${sentence.slice(0, 41)} ${JSON.stringify(fields ?? {})}`)
+    void reported.push(`${level} ${sentence.slice(0, 41)} ${JSON.stringify(fields ?? {})}`)
   const log: Log = {
     ...{ debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
     with: () => log,
@@ -28,26 +28,26 @@ function openAsker(nowAt = () => NOW) {
     date = serverAt === undefined ? undefined : new Date(serverAt).toUTCString()
     expect((await asking(request, AbortSignal.timeout(1000))).status).toBe(200)
   }
-  return { told, heard, ask }
+  return { reported, heard, ask }
 }
 
 test.each([
   [365 * 24 * 60, -365 * 24 * 60],
   [-11, 11],
 ])('a server %i min ahead is logged once, and once more when the clocks agree', async (ahead, told_) => {
-  const { told, heard, ask } = openAsker()
+  const { reported, heard, ask } = openAsker()
   await ask(NOW + ahead * 60_000)
   await ask(NOW + ahead * 60_000)
   await ask(undefined)
-  expect(told).toEqual([`warn The clocks of this machine and of the API {"minutesAhead":${told_}}`])
+  expect(reported).toEqual([`warn The clocks of this machine and of the API {"minutesAhead":${told_}}`])
   await ask(NOW)
   await ask(NOW)
-  expect(told.slice(1)).toEqual(['info The clocks of this machine and of the API {}'])
+  expect(reported.slice(1)).toEqual(['info The clocks of this machine and of the API {}'])
   expect(heard).toEqual([-ahead * 60_000, -ahead * 60_000, undefined, undefined])
 })
 
 test('a few minutes of difference are not logged, nor is a server without a Date', async () => {
-  const { told, ask } = openAsker()
+  const { reported, ask } = openAsker()
   for (const at of [NOW - 540_000, undefined, NOW + 540_000, NaN]) await ask(at)
-  expect(told).toEqual([])
+  expect(reported).toEqual([])
 })

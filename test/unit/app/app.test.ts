@@ -6,7 +6,7 @@ import type { App } from '../../../src/app/app.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
-import type { Line } from './house.ts'
+import type { Line } from './daemon-rig.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { FakeS3, s3Transport } from '../../fakes/s3.ts'
@@ -14,59 +14,59 @@ import {
   fastClock,
   acceptAll,
   healthy,
-  openHouse,
+  openDaemonRig,
   never,
   refuseToken,
   reply,
   stalledAnswers,
   until,
-} from './house.ts'
+} from './daemon-rig.ts'
 
-let house: ReturnType<typeof openHouse> | undefined
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
 let app: App | undefined
 afterEach(async () => {
   await app?.stop()
-  house?.remove()
+  daemonRig?.remove()
 })
 
-type HouseOptions = NonNullable<Parameters<typeof openHouse>[0]>
+type DaemonRigOptions = NonNullable<Parameters<typeof openDaemonRig>[0]>
 
-async function start(options: HouseOptions, once = false) {
-  house = openHouse(options)
-  app = await house.open(once)
+async function start(options: DaemonRigOptions, once = false) {
+  daemonRig = openDaemonRig(options)
+  app = await daemonRig.open(once)
   const running = app.run()
   running.catch(() => undefined)
-  return { house, app, running }
+  return { daemonRig, app, running }
 }
 
 const linesOf = (folder: string) => readFileSync(join(folder, 'out.ndjson'), 'utf8').trim().split('\n').length
-const told = (lines: readonly Line[]) =>
+const reported = (lines: readonly Line[]) =>
   lines.map(({ sentence, fields }) => `${sentence} ${JSON.stringify(fields)}`)
 
 test('the daemon logs a new workspace, and from where it is read', async () => {
   const first = await start({ entries: 1 }, true)
   await until(() => first.app.singleRun() === 'done', 'done')
   await first.app.stop()
-  const { folder, clock } = first.house
-  const { house: place } = await start({ folder, clock, entries: 0, workspace: { name: 'renamed' } })
-  const lines = told(place.lines).filter((line) => /^(New|A) workspace/.test(line))
+  const { folder, clock } = first.daemonRig
+  const { daemonRig: place } = await start({ folder, clock, entries: 0, workspace: { name: 'renamed' } })
+  const lines = reported(place.lines).filter((line) => /^(New|A) workspace/.test(line))
   expect(lines).toEqual([
     expect.stringMatching(/New workspace.*\{"workspace":"renamed","auditStart":"earliest"\}$/),
     expect.stringMatching(/removed from the configuration.*\{"workspace":"acme"\}$/),
   ])
-  expect(told(first.house.lines).filter((line) => line.startsWith('A workspace '))).toEqual([])
+  expect(reported(first.daemonRig.lines).filter((line) => line.startsWith('A workspace '))).toEqual([])
 })
 
 describe('once', () => {
   test('is done when everything that exists is read and delivered', async () => {
-    const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll }, true)
+    const { app: once, daemonRig: place } = await start({ entries: 30, receiver: acceptAll }, true)
     await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
   })
 
   test('no sink lingers once all is read, however long its linger is', async () => {
     const sinks = { batch: { linger: '1h' } }
-    const { app: once, house: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
+    const { app: once, daemonRig: place } = await start({ entries: 30, receiver: acceptAll, sinks }, true)
     await until(() => once.singleRun() === 'done', 'done')
     expect(linesOf(place.folder)).toBe(30)
     expect(once.registry.status().sinks.map(({ accepted_entries }) => accepted_entries)).toEqual([30, 30])
@@ -75,7 +75,7 @@ describe('once', () => {
   test('no sink lingers for a blocked source: all that could be read is delivered, then the run is stuck', async () => {
     const sinks = { batch: { linger: '1h' } }
     const options = { entries: 30, receiver: acceptAll, sinks, others: ['beta'] }
-    const { app: once, house: place } = await start(options, true)
+    const { app: once, daemonRig: place } = await start(options, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
     expect(once.registry.status().sinks.map(({ pending_entries }) => pending_entries)).toEqual([0, 0])
@@ -87,7 +87,7 @@ describe('once', () => {
   })
 
   test('a refused token leaves it stuck, and the other sink has everything', async () => {
-    const { app: once, house: place } = await start({ entries: 30, receiver: refuseToken }, true)
+    const { app: once, daemonRig: place } = await start({ entries: 30, receiver: refuseToken }, true)
     await until(() => once.singleRun() === 'stuck', 'stuck')
     expect(linesOf(place.folder)).toBe(30)
   })
@@ -152,7 +152,7 @@ describe('status', () => {
   })
 
   test('a receiver that never answers is failing within 30 s, and the other sink is not', async () => {
-    const { app: running, house: place } = await start({ receiver: never })
+    const { app: running, daemonRig: place } = await start({ receiver: never })
     const stateOf = (wanted: string) =>
       running.registry.status().sinks.find(({ name }) => name === wanted)?.state
     await until(() => stateOf('siem') === 'sending', 'sending')
@@ -171,7 +171,7 @@ const STOP_MS = 8_500
 
 describe('stop', () => {
   test('stays within its limit though a receiver neither answers nor reacts', async () => {
-    const { app: running, house: place } = await start({ receiver: never, clock: fastClock(4) })
+    const { app: running, daemonRig: place } = await start({ receiver: never, clock: fastClock(4) })
     await until(() => running.registry.status().sinks.some(({ state }) => state === 'sending'), 'sending')
     const from = place.clock.elapsed()
     await running.stop()
@@ -180,7 +180,7 @@ describe('stop', () => {
   })
 
   test('stays within its limit though the disk under a sink is dead', async () => {
-    const { app: running, house: place } = await start({ deadDisk: true, clock: fastClock(4) })
+    const { app: running, daemonRig: place } = await start({ deadDisk: true, clock: fastClock(4) })
     await until(
       () => running.registry.status().sinks.some(({ pending_entries }) => pending_entries > 0),
       'owed',
@@ -192,7 +192,7 @@ describe('stop', () => {
   })
 
   test('stays within its limit though the API hangs', async () => {
-    const { app: running, house: place } = await start({ api: never, clock: fastClock(4) })
+    const { app: running, daemonRig: place } = await start({ api: never, clock: fastClock(4) })
     await until(() => running.registry.status().workspaces[0]?.sources[0]?.state === 'reading', 'reading')
     const from = place.clock.elapsed()
     await running.stop()
@@ -206,7 +206,7 @@ describe('stop', () => {
       await place.clock.sleep(1_500)
       return reply(200, { text: 'Success', code: 0 })
     }
-    const { app: running, house: place } = await start({ receiver: healthy(slow) })
+    const { app: running, daemonRig: place } = await start({ receiver: healthy(slow) })
     await until(() => asked > 0, 'a request')
     await running.stop()
     expect(running.registry.status().sinks[1]?.accepted_entries).toBe(20)
@@ -214,40 +214,40 @@ describe('stop', () => {
   })
 
   test('before the first run, and twice, does no harm', async () => {
-    house = openHouse()
-    app = await house.open(false)
+    daemonRig = openDaemonRig()
+    app = await daemonRig.open(false)
     await Promise.all([app.stop(), app.stop()])
     expect(await app.alive()).toBe(false)
   })
 
   test('objects that a killed process left are removed from the disk, also those of a removed sink', async () => {
-    house = openHouse()
-    const left = join(house.folder, 'spool', 'a.db', 'gone')
+    daemonRig = openDaemonRig()
+    const left = join(daemonRig.folder, 'spool', 'a.db', 'gone')
     mkdirSync(left, { recursive: true })
     for (const name of ['object-0.part', 'object-5.part', 'notes']) writeFileSync(join(left, name), 'content')
-    const others = join(house.folder, 'spool', 'b.db', 'gone')
+    const others = join(daemonRig.folder, 'spool', 'b.db', 'gone')
     mkdirSync(others, { recursive: true })
     writeFileSync(join(others, 'object-0.part'), 'content')
-    app = await house.open(false)
+    app = await daemonRig.open(false)
     expect(readdirSync(left)).toEqual(['notes'])
     expect(readdirSync(others)).toEqual(['object-0.part'])
     expect(
-      told(house.lines).filter((line) => line.includes('had left on the disk {"files":2}')),
+      reported(daemonRig.lines).filter((line) => line.includes('had left on the disk {"files":2}')),
     ).toHaveLength(1)
   })
 
   test('a process that cannot open the journal leaves the files of the one that has it alone', async () => {
-    house = openHouse()
-    app = await house.open(false)
-    const under = join(house.folder, 'spool', 'a.db', 'bucket')
+    daemonRig = openDaemonRig()
+    app = await daemonRig.open(false)
+    const under = join(daemonRig.folder, 'spool', 'a.db', 'bucket')
     mkdirSync(under, { recursive: true })
     writeFileSync(join(under, 'object-0.part'), 'content')
-    await expect(house.open(false)).rejects.toMatchObject({ code: 'journal_in_use' })
+    await expect(daemonRig.open(false)).rejects.toMatchObject({ code: 'journal_in_use' })
     expect(readdirSync(under)).toEqual(['object-0.part'])
   })
 
   test('the next start delivers what a stop left, and nothing twice', async () => {
-    const { app: first, house: place } = await start({ receiver: refuseToken })
+    const { app: first, daemonRig: place } = await start({ receiver: refuseToken })
     await until(() => {
       const [archive, siem] = first.registry.status().sinks
       return archive?.accepted_entries === 20 && siem?.state === 'blocked'
@@ -264,7 +264,7 @@ describe('stop', () => {
 describe('the next start', () => {
   test('knows when each source was last read and caught up, before it reads again', async () => {
     // What a busy machine takes between the two counts four times by this clock.
-    const { app: first, house: place } = await start({ clock: fastClock(4) })
+    const { app: first, daemonRig: place } = await start({ clock: fastClock(4) })
     const sourceOf = (app: App) => app.registry.status().workspaces[0]?.sources[0]
     await until(() => sourceOf(first)?.caught_up_at !== null, 'caught up')
     await first.stop()
@@ -289,7 +289,7 @@ describe('the next start', () => {
 
 describe('what is sent again', () => {
   test('goes to its sink alone, and never from a source that the sink does not name', async () => {
-    const { app: daemon, house: place } = await start({ receiver: acceptAll })
+    const { app: daemon, daemonRig: place } = await start({ receiver: acceptAll })
     const query = { workspace: 'acme', source: 'history.query' } as const
     await daemon.journal.append(part([spec(1)], { stream: query }))
     const accepted = () => daemon.registry.status().sinks.map(({ accepted_entries: n }) => n)
@@ -318,11 +318,11 @@ describe('the journal', () => {
 
   test('a fatal error of it ends the daemon at once, though the disk under a sink is dead', async () => {
     let broken = false
-    const tamper: HouseOptions['tamper'] = (journal) =>
+    const tamper: DaemonRigOptions['tamper'] = (journal) =>
       withMethods(journal, {
         append: (part) => (broken ? Promise.reject(failed) : journal.append(part)),
       })
-    const { house: place, app: daemon, running } = await start({ deadDisk: true, tamper })
+    const { daemonRig: place, app: daemon, running } = await start({ deadDisk: true, tamper })
     await until(
       () => daemon.registry.status().sinks.some(({ pending_entries }) => pending_entries > 0),
       'owed',
@@ -334,9 +334,9 @@ describe('the journal', () => {
   })
 
   test('a fatal error of it ends every loop, before anything asks for a stop', async () => {
-    const tamper: HouseOptions['tamper'] = (journal) =>
+    const tamper: DaemonRigOptions['tamper'] = (journal) =>
       withMethods(journal, { prune: () => Promise.reject(failed) })
-    const { house: place, running } = await start({ tamper })
+    const { daemonRig: place, running } = await start({ tamper })
     await expect(running).rejects.toBe(failed)
     // Ten seconds without a request, once those in progress at the failure are over.
     const { requests } = place.mock
@@ -354,7 +354,7 @@ describe('the journal', () => {
       tries++
       throw new ConnectorError('disk_full', 'no room')
     }
-    const { app: daemon, house: place } = await start({
+    const { app: daemon, daemonRig: place } = await start({
       tamper: (journal) => withMethods(journal, { prune }),
     })
     await until(() => tries >= 2, 'a second try')
@@ -383,9 +383,9 @@ describe('the journal', () => {
 
 describe('the log', () => {
   test('names what is read and where it goes, and no secret', async () => {
-    const { house: place, app: daemon } = await start({ receiver: acceptAll })
+    const { daemonRig: place, app: daemon } = await start({ receiver: acceptAll })
     await daemon.stop()
-    const text = told(place.lines).join('\n')
+    const text = reported(place.lines).join('\n')
     expect(text).toContain('Reading {"workspace":"acme","sources":"audit","host":"api.example.com"}')
     expect(text).toContain(
       'Delivering {"sink":"siem","type":"splunk_hec","assurance":"received","to":"siem.example.com:8088"}',
@@ -397,10 +397,10 @@ describe('the log', () => {
   })
 
   test('a sink that was removed from the configuration is logged once', async () => {
-    const { house: place, app: first } = await start({ fileSink: 'former' })
+    const { daemonRig: place, app: first } = await start({ fileSink: 'former' })
     await first.stop()
-    const { house: again } = await start({ folder: place.folder })
-    expect(told(again.lines).filter((line) => line.includes('former'))).toHaveLength(1)
+    const { daemonRig: again } = await start({ folder: place.folder })
+    expect(reported(again.lines).filter((line) => line.includes('former'))).toHaveLength(1)
   })
 })
 
@@ -419,7 +419,7 @@ test('twelve hung receivers block neither another sink nor reading, and no batch
   }
   const sinks = { batch: { max_entries: 10_000, max_bytes: '16MiB' } }
   const options = { entries: 3_000, receiver, moreSiems: 12, maxBytes: '64MiB', sinks }
-  const { house: place, app: daemon } = await start(options)
+  const { daemonRig: place, app: daemon } = await start(options)
   const accepted = (name: string) =>
     daemon.registry.status().sinks.find((sink) => sink.name === name)?.accepted_entries
   await until(() => accepted('archive') === 3_000 && hung >= 12, 'all that was there, in the file')
@@ -439,8 +439,8 @@ test('twelve APIs that stall in the middle of their answers keep no sink from se
   const kept = Promise.withResolvers<undefined>()
   const sent = Promise.withResolvers<number>()
   const api: Transport = async (request, signal) => {
-    if (house && request.headers['authorization'] === 'Bearer acme-key')
-      return house.mock.transport(request, signal)
+    if (daemonRig && request.headers['authorization'] === 'Bearer acme-key')
+      return daemonRig.mock.transport(request, signal)
     await kept.promise
     return answer()
   }

@@ -5,14 +5,14 @@ import { afterEach, expect, test } from 'vitest'
 import { openApp, type App } from '../../../src/app/app.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
-import { openHouse, reply, until } from './house.ts'
+import { openDaemonRig, reply, until } from './daemon-rig.ts'
 
-let house: ReturnType<typeof openHouse> | undefined
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
 let app: App | undefined
 afterEach(async () => {
   await app?.stop()
-  house?.remove()
-  house = app = undefined
+  daemonRig?.remove()
+  daemonRig = app = undefined
 })
 
 interface Given {
@@ -24,7 +24,7 @@ interface Given {
 }
 
 async function start({ history, audit, sinks = [], once = false, api }: Given) {
-  const own = (house ??= openHouse({ entries: 3, ...(api ? { api } : {}) }))
+  const own = (daemonRig ??= openDaemonRig({ entries: 3, ...(api ? { api } : {}) }))
   own.mock.setSwitches({ self_audit: 'all' })
   const { folder, environment } = own
   const path = (name: string) => join(folder, name)
@@ -49,7 +49,7 @@ async function start({ history, audit, sinks = [], once = false, api }: Given) {
   const opened = await openApp(config, environment, { once })
   app = opened
   void opened.run()
-  const told = async (name: string) =>
+  const reported = async (name: string) =>
     [
       ...(await opened.metrics.render()).matchAll(
         new RegExp(`^auditferry_canary_${name}\\{(.*)\\} (.*)$`, 'gm'),
@@ -58,17 +58,17 @@ async function start({ history, audit, sinks = [], once = false, api }: Given) {
       ([, labels = '', value]) =>
         `${labels.replace(/workspace="acme",?/, '').replace(/stage="|"|sink="/g, '')} ${value}`,
     )
-  const stages = async () => (await told('seconds')).map((line) => line.replace(/ .*$/, '')).toSorted()
-  return { opened, config, told, stages, bytes: (name: string) => readFileSync(path(name), 'utf8') }
+  const stages = async () => (await reported('seconds')).map((line) => line.replace(/ .*$/, '')).toSorted()
+  return { opened, config, reported, stages, bytes: (name: string) => readFileSync(path(name), 'utf8') }
 }
 
 async function whole(running: Awaited<ReturnType<typeof start>>): Promise<void> {
   for (let tries = 0; tries < 600; tries++) {
-    const [last = ' 0'] = await running.told('last_success_timestamp_seconds')
+    const [last = ' 0'] = await running.reported('last_success_timestamp_seconds')
     if (Number(last.trim()) > 0) return
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  throw new Error(`it did not come back: ${(await running.told('seconds')).join(', ')}`)
+  throw new Error(`it did not come back: ${(await running.reported('seconds')).join(', ')}`)
 }
 
 test('each stage that is on is measured, up to every sink that takes one of its traces', async () => {
@@ -77,15 +77,15 @@ test('each stage that is on is measured, up to every sink that takes one of its 
   expect(await running.stages()).toEqual([
     ...['audit', 'delivered,archive', 'delivered,queries', 'query', 'request', 'usage'],
   ])
-  expect(await running.told('missing')).toHaveLength(5)
-  expect((await running.told('missing')).every((line) => line.endsWith(' 0'))).toBe(true)
+  expect(await running.reported('missing')).toHaveLength(5)
+  expect((await running.reported('missing')).every((line) => line.endsWith(' 0'))).toBe(true)
   const [, nonce = ''] = /canary (c[0-9a-f]{20})\)/.exec(running.bytes('a')) ?? expect.fail('no trace')
   expect(running.bytes('q')).toContain(nonce)
   const source = running.opened.registry
     .status()
     .workspaces[0]?.sources.find(({ name }) => name === 'assistant')
   expect(source).toMatchObject({ state: 'idle', error: null })
-  expect((house?.lines ?? []).map(({ sentence }) => sentence).join()).not.toContain('canary')
+  expect((daemonRig?.lines ?? []).map(({ sentence }) => sentence).join()).not.toContain('canary')
 })
 
 test('stages that are off are left out: without history none of its stages is waited for', async () => {
@@ -100,8 +100,8 @@ test('a usage event that cannot be identified is not waited for; with the query 
   await whole(alone)
   expect(await alone.stages()).toEqual(['request'])
   await alone.opened.stop()
-  house?.remove()
-  house = undefined
+  daemonRig?.remove()
+  daemonRig = undefined
   const both = await start({ history: { ...history, query: true }, audit: false })
   await whole(both)
   expect(await both.stages()).toEqual(['delivered,archive', 'delivered,queries', 'query', 'request', 'usage'])
@@ -109,8 +109,8 @@ test('a usage event that cannot be identified is not waited for; with the query 
 
 /** Sinks in which a trace is expected. */
 async function awaited(given: Given): Promise<string[]> {
-  const { told } = await start(given)
-  const lines = await told('missing')
+  const { reported } = await start(given)
+  const lines = await reported('missing')
   return lines.flatMap((line) => /^delivered,(\S+)/.exec(line)?.[1] ?? []).toSorted()
 }
 
@@ -129,20 +129,20 @@ test('a single run sends no prompt', async () => {
   const asked: string[] = []
   const api: Transport = (request, signal) => {
     asked.push(request.url)
-    return (house ?? expect.fail()).mock.transport(request, signal)
+    return (daemonRig ?? expect.fail()).mock.transport(request, signal)
   }
   const running = await start({ once: true, api })
   await until(() => running.opened.singleRun() === 'done', 'all is delivered')
   expect(asked.length).toBeGreaterThan(0)
   expect(asked.filter((url) => url.includes('completion'))).toEqual([])
-  expect(await running.told('interval_seconds')).toEqual([])
+  expect(await running.reported('interval_seconds')).toEqual([])
 })
 
 test('a key without permission for the assistant is reported, and everything else continues', async () => {
   const api: Transport = (request, signal) =>
     request.url.includes('completion')
       ? Promise.resolve(reply(403, { error: 'planted' }))
-      : (house ?? expect.fail()).mock.transport(request, signal)
+      : (daemonRig ?? expect.fail()).mock.transport(request, signal)
   const { opened } = await start({ api })
   const states = () =>
     Object.fromEntries(
@@ -160,7 +160,7 @@ test('a blocked source does not keep a prompt from being sent: only its own stag
     asked.push(request.url)
     return request.url.includes('/history/')
       ? Promise.resolve(reply(403, { error: 'planted' }))
-      : (house ?? expect.fail()).mock.transport(request, signal)
+      : (daemonRig ?? expect.fail()).mock.transport(request, signal)
   }
   const running = await start({ api, history: { interval: '1s', start: 'latest' } })
   await until(() => asked.some((url) => url.includes('completion')), 'the prompt is sent')

@@ -4,18 +4,18 @@ import { checkConnections } from '../../../src/app/checks.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { HttpReply } from '../../../src/contracts/platform.ts'
 import { Secret } from '../../../src/core/secret.ts'
-import { never, openHouse, refuseToken, reply } from './house.ts'
+import { never, openDaemonRig, refuseToken, reply } from './daemon-rig.ts'
 
-let house: ReturnType<typeof openHouse> | undefined
-afterEach(() => house?.remove())
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
+afterEach(() => daemonRig?.remove())
 
-type HouseOptions = NonNullable<Parameters<typeof openHouse>[0]>
+type DaemonRigOptions = NonNullable<Parameters<typeof openDaemonRig>[0]>
 
-async function check(options: HouseOptions, instance?: string) {
-  house = openHouse(options)
+async function check(options: DaemonRigOptions, instance?: string) {
+  daemonRig = openDaemonRig(options)
   const results = await checkConnections(
-    house.config,
-    house.environment,
+    daemonRig.config,
+    daemonRig.environment,
     new AbortController().signal,
     instance,
   )
@@ -51,12 +51,12 @@ test.each([
   ],
   ['configuration', undefined, 'set a valid api_key in the configuration'],
 ] as const)('the fix of a refused key names where the key comes from: %s', async (place, reread, advice) => {
-  house = openHouse({ key: 'another-key' })
-  const [workspace] = house.config.workspaces
+  daemonRig = openDaemonRig({ key: 'another-key' })
+  const [workspace] = daemonRig.config.workspaces
   const api_key = new Secret('another')
   if (reread) api_key.follow(reread, '', place)
-  const config = { ...house.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
-  const [result] = await checkConnections(config, house.environment, new AbortController().signal)
+  const config = { ...daemonRig.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
+  const [result] = await checkConnections(config, daemonRig.environment, new AbortController().signal)
   expect(result?.message).toContain(`the API key was refused: ${advice}`)
 })
 
@@ -77,7 +77,7 @@ test('an address that refuses appears once in its line', async () => {
 
 test('asks under the name of the running daemon, so that it recognizes the request as its own', async () => {
   const agents: string[] = []
-  const api: NonNullable<Parameters<typeof openHouse>[0]>['api'] = async ({ headers }) => {
+  const api: NonNullable<Parameters<typeof openDaemonRig>[0]>['api'] = async ({ headers }) => {
     agents.push(headers['user-agent'] ?? '')
     return reply(200, {})
   }
@@ -88,7 +88,7 @@ test('asks under the name of the running daemon, so that it recognizes the reque
 describe('every enabled area is checked', () => {
   const paths: string[] = []
   const answering =
-    (status: (path: string) => number): NonNullable<HouseOptions['api']> =>
+    (status: (path: string) => number): NonNullable<DaemonRigOptions['api']> =>
     async ({ url }) => {
       const path = new URL(url).pathname
       paths.push(path)
@@ -130,7 +130,7 @@ describe('an answer is checked by the reader that will receive it', () => {
   const right = 'answers, accepts the key'
 
   async function answered(area: '/audit/' | '/history/' | '/vault/', answer: HttpReply, version = 'v2') {
-    const api: HouseOptions['api'] = async ({ url }) => {
+    const api: DaemonRigOptions['api'] = async ({ url }) => {
       const path = new URL(url).pathname
       return path.includes(area) ? answer : reply(200, emptyOf(path))
     }
@@ -160,7 +160,7 @@ describe('an answer is checked by the reader that will receive it', () => {
   })
 
   test.each([404, 410])('and %s, where `search` exists', async (status) => {
-    const api: HouseOptions['api'] = async ({ url }) => reply(url.includes('/search') ? 400 : status, {})
+    const api: DaemonRigOptions['api'] = async ({ url }) => reply(url.includes('/search') ? 400 : status, {})
     expect((await check({ api }))[0]).toBe(
       'ok acme: audit log API: answers, accepts the key, has no entries yet',
     )
@@ -176,10 +176,10 @@ describe('an answer is checked by the reader that will receive it', () => {
     ['/history/', 'v1', { events: [] }, 'an array'],
     ['/vault/', 'v2', { projects: [] }, 'response.content.projects'],
   ] as const)('JSON that %s (%s) cannot be is an error: %j', async (area, version, body, wanted) => {
-    const told = await answered(area, reply(200, body), version)
-    expect(told).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* an unexpected format: .*check base_url/)
-    expect(told).toContain(wanted)
-    expect(told.includes('and history.version')).toBe(area === '/history/')
+    const reported = await answered(area, reply(200, body), version)
+    expect(reported).toMatch(/^FAIL GET \/api\/v\d\/[a-z/]+: .* an unexpected format: .*check base_url/)
+    expect(reported).toContain(wanted)
+    expect(reported.includes('and history.version')).toBe(area === '/history/')
   })
 
   test.each([

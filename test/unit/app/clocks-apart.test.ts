@@ -2,16 +2,16 @@
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import type { Transport } from '../../../src/contracts/platform.ts'
-import { openHouse, until } from './house.ts'
+import { openDaemonRig, until } from './daemon-rig.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-let house: ReturnType<typeof openHouse>
+let daemonRig: ReturnType<typeof openDaemonRig>
 let app: App
 afterEach(async () => {
   await app.stop()
-  house.remove()
+  daemonRig.remove()
 })
 
 test.each([
@@ -19,15 +19,18 @@ test.each([
   ['11 min behind', -11 * MINUTE_MS, ['audit', 'history.usage']],
 ])(
   'a clock that is %s the API’s is reported with the difference, and nothing counts as caught up by it',
-  async (told, aheadMs, known) => {
+  async (reported, aheadMs, known) => {
     let apartMs = aheadMs
     const api: Transport = async (request, signal) => {
-      const { headers, ...rest } = await house.mock.transport(request, signal)
-      return { ...rest, headers: { ...headers, date: new Date(house.clock.now() - apartMs).toUTCString() } }
+      const { headers, ...rest } = await daemonRig.mock.transport(request, signal)
+      return {
+        ...rest,
+        headers: { ...headers, date: new Date(daemonRig.clock.now() - apartMs).toUTCString() },
+      }
     }
     const history = { usage: true, start: '1d', interval: '1m' }
-    house = openHouse({ api, workspace: { history } })
-    app = await house.open(false)
+    daemonRig = openDaemonRig({ api, workspace: { history } })
+    app = await daemonRig.open(false)
     app.run().catch(() => undefined)
     const sentence = () => app.registry.status().summary
     const sources = () => app.registry.status().workspaces.flatMap((one) => one.sources)
@@ -46,7 +49,7 @@ test.each([
     })
     expect(sentence()).toMatch(
       new RegExp(
-        `^The clock of this machine is ${told} that of acme’s API, .*: check this machine's clock first`,
+        `^The clock of this machine is ${reported} that of acme’s API, .*: check this machine's clock first`,
       ),
     )
     expect(sentence()).not.toMatch(/caught up/i)

@@ -6,20 +6,20 @@ import { openApp, type App } from '../../../src/app/app.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import type { Stream } from '../../../src/contracts/source.ts'
 import { part, spec } from '../../contract/journal-parts.ts'
-import { openHouse, until } from './house.ts'
+import { openDaemonRig, until } from './daemon-rig.ts'
 
 const TEXT = 'privileged words'
 
-let house: ReturnType<typeof openHouse> | undefined
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
 let app: App | undefined
 afterEach(async () => {
   await app?.stop()
-  house?.remove()
-  house = app = undefined
+  daemonRig?.remove()
+  daemonRig = app = undefined
 })
 
 async function start(sinks: readonly object[]) {
-  const own = (house ??= openHouse({ entries: 0 }))
+  const own = (daemonRig ??= openDaemonRig({ entries: 0 }))
   const { folder, environment } = own
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db') },
@@ -76,8 +76,8 @@ test('query events reach only the sinks that name history.query, and only as the
 })
 
 test('a missing hash key blocks its sink alone, which sends nothing until the key exists and logs no content', async () => {
-  house = openHouse({ entries: 0 })
-  const keyFile = join(house.folder, 'hash-key')
+  daemonRig = openDaemonRig({ entries: 0 })
+  const keyFile = join(daemonRig.folder, 'hash-key')
   const running = await start([
     { name: 'hashed', redact: [{ fields: ['body'], with: 'hash', key_file: keyFile }] },
     { name: 'plain' },
@@ -93,7 +93,7 @@ test('a missing hash key blocks its sink alone, which sends nothing until the ke
   writeFileSync(keyFile, `${'planted-key-'.repeat(4)}\n`)
   await running.settled()
   expect(running.bytes(0).match(/"body":"hmac-sha256:[0-9a-f]{64}"/g)).toHaveLength(2)
-  expect(running.bytes(0) + JSON.stringify([house.lines, running.opened.registry.status()])).not.toMatch(
+  expect(running.bytes(0) + JSON.stringify([daemonRig.lines, running.opened.registry.status()])).not.toMatch(
     /privileged|planted-key/,
   )
 })
@@ -101,14 +101,14 @@ test('a missing hash key blocks its sink alone, which sends nothing until the ke
 test('without history.query: true a workspace requests no query text, whatever a sink names; with it the text reaches the sinks that name it', async () => {
   for (const query of [false, true]) {
     const asked = new Set<string>()
-    const own: ReturnType<typeof openHouse> = openHouse({
+    const own: ReturnType<typeof openDaemonRig> = openDaemonRig({
       entries: 0,
       api: (request, signal) => {
         asked.add(new URL(request.url).pathname)
         return own.mock.transport(request, signal)
       },
     })
-    house = own
+    daemonRig = own
     for (let i = 1; i <= 3; i++) own.mock.add({ at: own.clock.now() - i * 60_000, type: 'user:create_query' })
     const path = (name: string) => join(own.folder, name)
     const config = configSchema.parse({

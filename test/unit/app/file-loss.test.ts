@@ -4,8 +4,8 @@ import { rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { sinkWarningsOf } from '../../../src/app/delivery.ts'
-import { openBoardStand, startAt } from '../observability/board-stand.ts'
-import { openHouse, until } from './house.ts'
+import { openRegistrySetup, startAt } from '../observability/registry-setup.ts'
+import { openDaemonRig, until } from './daemon-rig.ts'
 
 const HOUR = 3_600_000
 
@@ -14,11 +14,11 @@ function openLives() {
   const state = stateIn(notes)
   /** A process, so long after the first. */
   const live = async (afterMs: number, sink = 'archive') => {
-    const { registry, clock, metrics } = openBoardStand()
+    const { registry, clock, metrics } = openRegistrySetup()
     clock.pass(afterMs)
     const kept = sinkWarningsOf(sink, registry, { state, clock })
     await kept.recall()
-    return { kept, clock, metrics, told: () => registry.status().warnings }
+    return { kept, clock, metrics, reported: () => registry.status().warnings }
   }
   return { notes, live }
 }
@@ -26,16 +26,16 @@ function openLives() {
 test('a restart within the day keeps the warning with its original time until the day is over', async () => {
   const { live } = openLives()
   const first = await live(0)
-  expect(first.told()).toEqual([])
+  expect(first.reported()).toEqual([])
   first.kept.warn('file_removed', 'archive: it went')
   const next = await live(20 * HOUR)
   const warning = { code: 'file_removed', about: 'archive', message: 'archive: it went' }
-  expect(next.told()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
+  expect(next.reported()).toEqual([{ ...warning, since: new Date(startAt).toISOString() }])
   expect(await next.metrics.render()).toContain('{code="file_removed"} 1')
   next.clock.pass(5 * HOUR)
-  expect(next.told()).toEqual([])
+  expect(next.reported()).toEqual([])
   expect(await next.metrics.render()).toContain('{code="file_removed"} 0')
-  expect((await live(25 * HOUR)).told()).toEqual([])
+  expect((await live(25 * HOUR)).reported()).toEqual([])
 })
 
 test('another removal starts its own day', async () => {
@@ -45,7 +45,7 @@ test('another removal starts its own day', async () => {
   const next = await live(20 * HOUR)
   next.kept.warn('file_removed', 'archive: it went again')
   next.clock.pass(5 * HOUR)
-  expect(next.told()).toMatchObject([{ message: 'archive: it went again' }])
+  expect(next.reported()).toMatchObject([{ message: 'archive: it went again' }])
 })
 
 test('a clock that was set back meanwhile ends no warning: it restarts for a day', async () => {
@@ -53,19 +53,19 @@ test('a clock that was set back meanwhile ends no warning: it restarts for a day
   const first = await live(0)
   first.kept.warn('file_removed', 'archive: it went')
   const next = await live(-5_000)
-  expect(next.told()).toMatchObject([
+  expect(next.reported()).toMatchObject([
     { message: 'archive: it went', since: new Date(startAt - 5_000).toISOString() },
   ])
   next.clock.pass(25 * HOUR)
-  expect(next.told()).toEqual([])
+  expect(next.reported()).toEqual([])
 })
 
 test('of two sinks each remembers its own file', async () => {
   const { live } = openLives()
   const first = await live(0)
   first.kept.warn('file_removed', 'archive: it went')
-  expect((await live(HOUR, 'other')).told()).toEqual([])
-  expect((await live(HOUR)).told()).toHaveLength(1)
+  expect((await live(HOUR, 'other')).reported()).toEqual([])
+  expect((await live(HOUR)).reported()).toHaveLength(1)
 })
 
 test('an unreadable state entry is not shown by a later process', async () => {
@@ -73,21 +73,21 @@ test('an unreadable state entry is not shown by a later process', async () => {
   const { kept } = await live(0)
   kept.warn('file_removed', 'archive: it went')
   for (const name of notes.keys()) notes.set(name, '{"message":3')
-  expect((await live(HOUR)).told()).toEqual([])
+  expect((await live(HOUR)).reported()).toEqual([])
 })
 
 test('through the whole daemon: the file is removed, a batch notices, and the next process shows it too', async () => {
-  const house = openHouse({ entries: 3 })
-  onTestFinished(house.remove)
-  const first = await house.open(false)
+  const daemonRig = openDaemonRig({ entries: 3 })
+  onTestFinished(daemonRig.remove)
+  const first = await daemonRig.open(false)
   first.run().catch(() => undefined)
   const status = () => first.registry.status()
   await until(() => status().sinks.every(({ accepted_entries: all }) => all === 3), 'the first lines')
-  rmSync(join(house.folder, 'out.ndjson'))
-  house.mock.add({ at: house.environment.clock.now() })
+  rmSync(join(daemonRig.folder, 'out.ndjson'))
+  daemonRig.mock.add({ at: daemonRig.environment.clock.now() })
   await until(() => status().warnings.length === 1, 'the removal found')
   await first.stop()
-  const next = await house.open(false)
+  const next = await daemonRig.open(false)
   onTestFinished(() => next.stop())
   await until(() => next.registry.status().warnings.length === 1, 'it told again')
   const [{ message } = { message: '' }] = status().warnings
@@ -95,10 +95,10 @@ test('through the whole daemon: the file is removed, a batch notices, and the ne
 })
 
 test('through the whole daemon: the file is truncated while none runs, and the next process reports with its first batch how much is gone', async () => {
-  const house = openHouse({ entries: 3 })
-  onTestFinished(house.remove)
-  const path = join(house.folder, 'out.ndjson')
-  const first = await house.open(false)
+  const daemonRig = openDaemonRig({ entries: 3 })
+  onTestFinished(daemonRig.remove)
+  const path = join(daemonRig.folder, 'out.ndjson')
+  const first = await daemonRig.open(false)
   first.run().catch(() => undefined)
   await until(
     () => first.registry.status().sinks.every(({ accepted_entries: all }) => all === 3),
@@ -106,8 +106,8 @@ test('through the whole daemon: the file is truncated while none runs, and the n
   )
   await first.stop()
   truncateSync(path, statSync(path).size - 10)
-  house.mock.add({ at: house.environment.clock.now() })
-  const next = await house.open(false)
+  daemonRig.mock.add({ at: daemonRig.environment.clock.now() })
+  const next = await daemonRig.open(false)
   onTestFinished(() => next.stop())
   next.run().catch(() => undefined)
   await until(() => next.registry.status().warnings.length === 1, 'the cut found')

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app/app.ts'
 import type { HttpRequest } from '../../../src/contracts/platform.ts'
-import { fastClock, openHouse, reply, stalledAnswers, until } from './house.ts'
+import { fastClock, openDaemonRig, reply, stalledAnswers, until } from './daemon-rig.ts'
 
 const DAY = 86_400_000
 /** A stalled answer is given up after a while by this clock: not while a busy machine does the rest. */
@@ -10,25 +10,25 @@ const PATIENT = 2
 const usage = { workspace: 'acme', source: 'history.usage' } as const
 const audit = { workspace: 'acme', source: 'audit' } as const
 
-let house: ReturnType<typeof openHouse> | undefined
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
 let app: App | undefined
 afterEach(async () => {
   await app?.stop()
-  house?.remove()
+  daemonRig?.remove()
 })
 
 /** Live reading is caught up. `wrong` answers in place of the API. */
 async function start(
   wrong: (request: HttpRequest) => ReturnType<typeof reply> | undefined = () => undefined,
 ) {
-  const place = openHouse({
+  const place = openDaemonRig({
     workspace: {
       history: { version: 'v2', usage: true, interval: '1s', start: '1d' },
       rate_limits: { audit: 60_000, history: 60_000 },
     },
     api: async (request, signal) => wrong(request) ?? place.mock.transport(request, signal),
   })
-  house = place
+  daemonRig = place
   app = await place.open(false)
   app.run().catch(() => undefined)
   const daemon = app
@@ -38,7 +38,7 @@ async function start(
 }
 
 /** Whole days before live reading. */
-function past(place: ReturnType<typeof openHouse>) {
+function past(place: ReturnType<typeof openDaemonRig>) {
   const today = Math.floor(place.clock.now() / DAY)
   return { fromUs: (today - 5) * DAY * 1000, toUs: (today - 3) * DAY * 1000 }
 }
@@ -146,7 +146,7 @@ test.each([
   async (source, isPast) => {
     const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
     const { seen, answer } = stalledAnswers()
-    const place = openHouse({
+    const place = openDaemonRig({
       ...{ others, clock: fastClock(PATIENT) },
       otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
       api: async (request, signal) => {
@@ -159,7 +159,7 @@ test.each([
           : reply(200, isMeant && source !== 'audit' ? { events: [] } : {})
       },
     })
-    house = place
+    daemonRig = place
     app = await place.open(false)
     app.run().catch(() => undefined)
     const daemon = app
@@ -179,7 +179,7 @@ test.each([
 test('histories with endless answers take no memory from the audit log', async () => {
   const others = Array.from({ length: 7 }, (_, i) => `slow-${i}`)
   const { seen, answer } = stalledAnswers()
-  const place = openHouse({
+  const place = openDaemonRig({
     ...{ others, clock: fastClock(PATIENT) },
     otherWorkspaces: { history: { version: 'v2', usage: true, interval: '1s', start: '1h' } },
     api: async (request, signal) => {
@@ -187,7 +187,7 @@ test('histories with endless answers take no memory from the audit log', async (
       return new URL(request.url).pathname.includes('/history/') ? answer() : reply(200, {})
     },
   })
-  house = place
+  daemonRig = place
   app = await place.open(false)
   app.run().catch(() => undefined)
   const daemon = app

@@ -7,16 +7,16 @@ import { warningCodes } from '../../../src/observability/status.ts'
 import { codeLabel, sinkOutcomes, sourceOutcomes } from '../../../src/observability/metrics.ts'
 import { FakePeer } from '../../fakes/sockets.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
-import { openHouse, reply, until } from './house.ts'
+import { openDaemonRig, reply, until } from './daemon-rig.ts'
 
 const DAY_MS = 86_400_000
 const SLOW = { timeout: 10_000 }
 
-let house: ReturnType<typeof openHouse> | undefined
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
 let app: App | undefined
 afterEach(async () => {
   await app?.stop()
-  house?.remove()
+  daemonRig?.remove()
 })
 
 const HOSTILE = 400
@@ -43,7 +43,7 @@ const closed: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Each with a type, a user, an address and an id of its own; those too long to be ids are quarantined. */
-function addHostile({ mock, clock }: ReturnType<typeof openHouse>): void {
+function addHostile({ mock, clock }: ReturnType<typeof openDaemonRig>): void {
   for (let i = 0; i < HOSTILE; i++)
     mock.add({
       at: clock.now() - (HOSTILE - i),
@@ -63,11 +63,11 @@ test('a hostile API and a hostile receiver create no series', async () => {
     const status = [418, 503, 599, 299, 200][asked % 5] ?? 200
     return reply(status, { text: `evil ${asked}`, code: status === 200 ? 0 : asked })
   }
-  house = openHouse({ entries: 5, receiver, maxBytes: '64MiB' })
-  app = await house.open(false)
+  daemonRig = openDaemonRig({ entries: 5, receiver, maxBytes: '64MiB' })
+  app = await daemonRig.open(false)
   const { metrics, registry } = app
   const first = seriesOf(await metrics.render())
-  addHostile(house)
+  addHostile(daemonRig)
   app.run().catch(() => undefined)
   await until(() => (registry.status().sinks[0]?.accepted_entries ?? 0) >= HOSTILE * 0.8, 'delivered')
   await until(() => asked > 3, 'the receiver asked again')
@@ -96,10 +96,10 @@ test('the first expiry of a certificate on the way to a receiver is a metric of 
     now: () => systemClock.now() + aheadMs,
     elapsed: () => systemClock.elapsed() + aheadMs,
   }
-  house = openHouse({ entries: 5, receiver, connect: peer.connect, clock })
-  peer.certificateEndsAt = house.clock.now() + 20 * DAY_MS
-  peer.ownCertificateEndsAt = house.clock.now() + 10 * DAY_MS
-  app = await house.open(false)
+  daemonRig = openDaemonRig({ entries: 5, receiver, connect: peer.connect, clock })
+  peer.certificateEndsAt = daemonRig.clock.now() + 20 * DAY_MS
+  peer.ownCertificateEndsAt = daemonRig.clock.now() + 10 * DAY_MS
+  app = await daemonRig.open(false)
   const { metrics } = app
   const shown = async () => {
     const found = /^auditferry_sink_certificate_expiry_timestamp_seconds\{sink="siem"\} (\S+)$/m
@@ -110,6 +110,6 @@ test('the first expiry of a certificate on the way to a receiver is a metric of 
   await expect.poll(shown, SLOW).toBe(peer.ownCertificateEndsAt / 1000)
   peer.ownCertificateEndsAt = clock.now() + 90 * DAY_MS
   aheadMs = DAY_MS
-  house.mock.add({ at: clock.now() })
+  daemonRig.mock.add({ at: clock.now() })
   await expect.poll(shown, SLOW).toBe(peer.certificateEndsAt / 1000)
 })

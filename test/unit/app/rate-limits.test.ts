@@ -6,7 +6,7 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import type { StateChange } from '../../../src/contracts/journal.ts'
 import { Secret, SecretLook } from '../../../src/core/secret.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { fastClock, openHouse, reply, until } from './house.ts'
+import { fastClock, openDaemonRig, reply, until } from './daemon-rig.ts'
 
 const limits = { audit: 60, history: 60, vault: 10, assistant: 20 }
 
@@ -365,13 +365,13 @@ test('a request that waits for two keys takes a permit of each at once, and repo
   const [ofOne, ofTwo] = [rateLimiters.of(one, 'audit'), rateLimiters.of(two, 'audit')]
   await ask(ofTwo, 2)
   rotate(one, 'l')
-  let told = 0
-  const entered = ofOne.acquire('live', new AbortController().signal, () => told++)
+  let reported = 0
+  const entered = ofOne.acquire('live', new AbortController().signal, () => reported++)
   await pass(clock, 59_000)
   expect(ofTwo.used.permits).toBe(2)
   await pass(clock, 2_000)
   await entered
-  expect([told, ofOne.used.permits, ofTwo.used.permits]).toEqual([1, 1, 1])
+  expect([reported, ofOne.used.permits, ofTwo.used.permits]).toEqual([1, 1, 1])
 })
 
 test('of two requests for one permit left under a shared key, the second takes none under the other', async () => {
@@ -412,15 +412,15 @@ test('a request that gives up while waiting for two keys has taken no permit', a
   expect([ofOne.used.permits, ofTwo.used.permits]).toEqual([0, 0])
 })
 
-let house: ReturnType<typeof openHouse> | undefined
-afterEach(() => house?.remove())
+let daemonRig: ReturnType<typeof openDaemonRig> | undefined
+afterEach(() => daemonRig?.remove())
 
 test('a daemon whose workspaces have one key stays within its request limit', async () => {
   const rate = { rate_limits: { audit: 10 } }
   const same = { ...rate, api_key: 'acme-key' }
-  house = openHouse({ workspace: rate, others: ['beta'], otherWorkspaces: same })
-  const { clock, mock } = house
-  const app = await house.open(false)
+  daemonRig = openDaemonRig({ workspace: rate, others: ['beta'], otherWorkspaces: same })
+  const { clock, mock } = daemonRig
+  const app = await daemonRig.open(false)
   try {
     void app.run().catch(() => undefined)
     const startAt = clock.now()
@@ -442,15 +442,15 @@ test('requests before a restart or a reload count from the start on, not from th
   const running = fastClock()
   const stopped: { at?: number } = {}
   const clock = { ...running, now: () => stopped.at ?? running.now() }
-  house = openHouse({ clock })
-  const before = await house.open(false)
+  daemonRig = openDaemonRig({ clock })
+  const before = await daemonRig.open(false)
   void before.run().catch(() => undefined)
-  const { mock } = house
+  const { mock } = daemonRig
   await until(() => mock.requests.length > 3, 'some requests')
   await before.stop()
   // Requests of a minute ago count no more, however long the next start takes here.
   stopped.at = running.now()
-  const after = await house.open(false)
+  const after = await daemonRig.open(false)
   try {
     const [rateLimiter] = after.registry.status().workspaces[0]?.rate_limits ?? []
     expect(rateLimiter).toEqual({ area: 'audit', used: mock.requests.length, limit: 60 })
@@ -460,15 +460,15 @@ test('requests before a restart or a reload count from the start on, not from th
 })
 
 test('a 429 shows in its rate limiter with the end of the pause', async () => {
-  house = openHouse({ api: async () => ({ ...reply(429, {}), headers: { 'retry-after': '600' } }) })
-  const app = await house.open(false)
+  daemonRig = openDaemonRig({ api: async () => ({ ...reply(429, {}), headers: { 'retry-after': '600' } }) })
+  const app = await daemonRig.open(false)
   try {
     void app.run().catch(() => undefined)
-    const told = () => app.registry.status().workspaces[0]?.rate_limits?.[0]?.limited_until
+    const reported = () => app.registry.status().workspaces[0]?.rate_limits?.[0]?.limited_until
     // The rate limiter knows it before the source does.
     const sentence = () => app.registry.status().summary
     await until(() => sentence().includes('the API answered 429, and no request is sent until'), 'the 429')
-    const leftMs = Date.parse(told() ?? '') - house.clock.now()
+    const leftMs = Date.parse(reported() ?? '') - daemonRig.clock.now()
     expect(leftMs).toBeGreaterThan(500_000)
     expect(leftMs).toBeLessThanOrEqual(600_000)
     expect(app.registry.status().workspaces[0]?.rate_limits?.[0]).toMatchObject({

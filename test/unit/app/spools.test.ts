@@ -5,7 +5,7 @@ import type { ObjectGroup, ObjectSink } from '../../../src/contracts/sink.ts'
 import { openSink } from '../../../src/app/delivery.ts'
 import { FakeS3, s3Transport } from '../../fakes/s3.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
-import { never } from '../delivery/quay.ts'
+import { never } from '../delivery/rig.ts'
 
 const group: ObjectGroup = {
   stream: { workspace: 'acme', source: 'audit' },

@@ -9,24 +9,25 @@ import type { StatusRegistry } from '../../../src/observability/status-registry.
 import { UnreadSecrets } from '../../../src/app/checks.ts'
 import { certificate } from '../../fakes/certificates.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { acceptAll, openHouse, until } from './house.ts'
+import { acceptAll, openDaemonRig, until } from './daemon-rig.ts'
 
 test('secrets that cannot be read again are in status and log while the daemon runs on, until they can be read', async () => {
-  const house = openHouse({ receiver: acceptAll })
-  onTestFinished(house.remove)
+  const daemonRig = openDaemonRig({ receiver: acceptAll })
+  onTestFinished(daemonRig.remove)
   const trouble: (string | undefined)[] = [undefined, undefined]
-  for (const [i, secret] of secretsIn(house.config).entries()) {
+  for (const [i, secret] of secretsIn(daemonRig.config).entries()) {
     const value = secret.reveal()
     secret.follow(() => {
       if (trouble[i] !== undefined) throw new Error(trouble[i])
       return value
     })
   }
-  const app = await house.open(false)
+  const app = await daemonRig.open(false)
   onTestFinished(() => app.stop())
   app.run().catch(() => undefined)
   const status = () => app.registry.status()
-  const told = () => house.lines.filter(({ sentence }) => sentence.startsWith('A secret or a file can'))
+  const reported = () =>
+    daemonRig.lines.filter(({ sentence }) => sentence.startsWith('A secret or a file can'))
   await until(() => status().summary.startsWith('All caught up'), 'peace')
   expect(status().warnings).toEqual([])
   trouble[1] = '/run/token: there is no such file'
@@ -40,15 +41,15 @@ test('secrets that cannot be read again are in status and log while the daemon r
   })
   trouble[0] = 'no permission'
   await until(() => status().warnings.length === 2, 'the key')
-  const asked = house.mock.requests.length
-  await until(() => house.mock.requests.length > asked + 1, 'reading with the key in memory')
+  const asked = daemonRig.mock.requests.length
+  await until(() => daemonRig.mock.requests.length > asked + 1, 'reading with the key in memory')
   await until(() => says('(and 1 more like it); all caught up'), 'both told')
   expect(status().summary).toMatch(/^siem token cannot /)
   trouble.fill(undefined)
   await until(() => status().summary.startsWith('All caught up'), 'both back')
   expect(status().warnings).toEqual([])
   expect(
-    told().map(({ sentence, fields }) => [sentence.slice(0, 40), fields['about'], fields['error']]),
+    reported().map(({ sentence, fields }) => [sentence.slice(0, 40), fields['about'], fields['error']]),
   ).toEqual([
     ['A secret or a file can no longer be read', 'siem token', '/run/token: there is no such file'],
     ['A secret or a file can no longer be read', 'acme api_key', 'no permission'],

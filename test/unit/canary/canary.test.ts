@@ -5,9 +5,9 @@ import type { TraceSource } from '../../../src/canary/traces.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { CanaryTrace, CanaryReporter } from '../../../src/contracts/reporter.ts'
 import { entriesOf, type MadeEntry } from '../../fakes/lines.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
+import { SourceNotes } from '../../fakes/reporters.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, START } from '../delivery/quay.ts'
+import { never, openRig, START } from '../delivery/rig.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -16,11 +16,11 @@ const USER = 'svc@example.com'
 const nameOf = ({ stage, sink }: CanaryTrace) => (sink === undefined ? stage : `${stage} ${sink}`)
 
 class Notes implements CanaryReporter {
-  readonly told: string[] = []
+  readonly reported: string[] = []
   lacking: readonly string[] = []
   wholes: number[] = []
   seen(trace: CanaryTrace, ms: number): void {
-    this.told.push(`${nameOf(trace)} ${ms / 1000}`)
+    this.reported.push(`${nameOf(trace)} ${ms / 1000}`)
   }
   missing(traces: readonly CanaryTrace[]): void {
     this.lacking = traces.map(nameOf)
@@ -33,12 +33,12 @@ class Notes implements CanaryReporter {
 const all: readonly TraceSource[] = ['audit', 'history.usage', 'history.query']
 
 async function openPerch(more: Partial<CanaryOptions> = {}) {
-  const quay = await openQuay(['siem', 'archive'])
-  const { clock, journal, log } = quay
+  const rig = await openRig(['siem', 'archive'])
+  const { clock, journal, log } = rig
   const asked: CanaryQuestion[] = []
   let answer = async (): Promise<number | undefined> => clock.now() + 2_000
   const perch = {
-    ...{ quay, clock, journal, log, asked },
+    ...{ rig, clock, journal, log, asked },
     reporter: new SourceNotes(),
     notes: new Notes(),
     canary: undefined as unknown as Canary,
@@ -114,7 +114,7 @@ test('each stage is measured from the moment the prompt was sent, and a complete
   expect(await perch.step()).toBe(1_000)
   await perch.ack('archive')
   expect(await perch.step()).toBe(HOUR - 3 * MINUTE)
-  expect(perch.notes.told).toEqual([
+  expect(perch.notes.reported).toEqual([
     ...['request 0', 'audit 60', 'delivered siem 120'],
     ...['usage 120', 'query 180', 'delivered archive 180'],
   ])
@@ -181,11 +181,11 @@ test('a restart in between loses no stage: earlier ones are reported again, late
   perch.restart()
   await perch.ack('siem')
   await perch.step()
-  expect(perch.notes.told.toSorted()).toEqual(['audit 60', 'delivered siem 120', 'request 0'])
+  expect(perch.notes.reported.toSorted()).toEqual(['audit 60', 'delivered siem 120', 'request 0'])
   // The user from the audit entry is still known.
   await perch.read('history.usage', { id: 'u', time: perch.time(), of: { user: USER } })
   await perch.step()
-  expect(perch.notes.told).toContain('usage 120')
+  expect(perch.notes.reported).toContain('usage 120')
   expect([perch.nonce, perch.asked.length]).toEqual([nonce, 1])
   perch.restart()
   expect(await perch.step()).toBe(HOUR - 2 * MINUTE)
@@ -323,7 +323,7 @@ test('another User-Agent, user, time or text is no trace of ours', async () => {
   await perch.read('history.usage', { id: 'd', time: perch.time(), of: { user: USER } })
   await perch.read('history.query', { id: 'e', time: perch.time(), of: { user: USER, query: 'other' } })
   await perch.read('history.query', { id: 'f', time: perch.time(-9 * 24 * HOUR), of: { query: nonce } })
-  expect(perch.notes.told).toEqual(['request 0'])
+  expect(perch.notes.reported).toEqual(['request 0'])
   await perch.read('audit', perch.audit())
   await perch.read(
     'history.usage',
@@ -331,10 +331,10 @@ test('another User-Agent, user, time or text is no trace of ours', async () => {
     { id: 'h', time: perch.time(-MINUTE), of: { user: USER } },
     { id: 'i', time: perch.time(5 * MINUTE), of: { user: USER } },
   )
-  expect(perch.notes.told).toEqual(['request 0', 'audit 0'])
+  expect(perch.notes.reported).toEqual(['request 0', 'audit 0'])
   // Read again, like the current day: known to the journal, and still a trace. v1 calls the user email.
   await perch.read('history.usage', { id: 'd', time: perch.time(), of: { email: USER } })
-  expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'usage 0'])
+  expect(perch.notes.reported).toEqual(['request 0', 'audit 0', 'usage 0'])
 })
 
 test('a sink that refuses the entry for good has not accepted it', async () => {
@@ -365,7 +365,7 @@ test('the loop sleeps until a trace is shown to it, and checks the sinks each se
   await perch.ack('siem')
   perch.pass(1_000)
   await turn()
-  expect(perch.notes.told).toEqual(['request 0', 'audit 600', 'delivered siem 601'])
+  expect(perch.notes.reported).toEqual(['request 0', 'audit 600', 'delivered siem 601'])
   expect(perch.notes.wholes).toHaveLength(1)
   stop.abort()
   await running
@@ -413,7 +413,7 @@ test('a trace that is read again, like each day of the history, is reported once
   await perch.ack('siem')
   await perch.read('audit', perch.audit(), { id: 'later', type: 'auth:login' })
   await perch.step()
-  expect(perch.notes.told).toEqual(['request 0', 'audit 60', 'delivered siem 120'])
+  expect(perch.notes.reported).toEqual(['request 0', 'audit 60', 'delivered siem 120'])
 })
 
 test('a trace after the end of its round is not reported', async () => {
@@ -422,7 +422,7 @@ test('a trace after the end of its round is not reported', async () => {
   perch.pass(2 * HOUR)
   await perch.step()
   await perch.read('audit', perch.audit())
-  expect([perch.notes.told, perch.notes.lacking]).toEqual([['request 0'], ['audit']])
+  expect([perch.notes.reported, perch.notes.lacking]).toEqual([['request 0'], ['audit']])
 })
 
 test('our key’s user stays known if a later trace does not name it', async () => {
@@ -431,7 +431,7 @@ test('our key’s user stays known if a later trace does not name it', async () 
   await perch.read('audit', perch.audit())
   await perch.read('history.query', { id: 'q', time: perch.time(), of: { query: perch.nonce } })
   await perch.read('history.usage', { id: 'u', time: perch.time(), of: { user: USER } })
-  expect(perch.notes.told).toEqual(['request 0', 'audit 0', 'query 0', 'usage 0'])
+  expect(perch.notes.reported).toEqual(['request 0', 'audit 0', 'query 0', 'usage 0'])
 })
 
 test('the answer time is reported again after a restart, and a clock that is set back makes nothing come before its prompt', async () => {
@@ -441,11 +441,11 @@ test('the answer time is reported again after a restart, and a clock that is set
     return undefined
   })
   await perch.step()
-  expect(perch.notes.told).toEqual(['request 3'])
+  expect(perch.notes.reported).toEqual(['request 3'])
   perch.restart({ clock: new VirtualClock(START - HOUR) })
   await perch.step()
   await perch.read('audit', perch.audit())
-  expect(perch.notes.told).toEqual(['request 3', 'audit 0'])
+  expect(perch.notes.reported).toEqual(['request 3', 'audit 0'])
 })
 
 test('a recovery is logged once, and each prompt and each complete round is a success', async () => {

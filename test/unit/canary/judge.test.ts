@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { Judge } from '../../../src/canary/judge.ts'
 import type { CanaryMemory, Round } from '../../../src/canary/round.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
+import { SourceNotes } from '../../fakes/reporters.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { START } from '../delivery/quay.ts'
+import { START } from '../delivery/rig.ts'
 
 const BOUND = 3_600_000
 
@@ -36,8 +36,8 @@ test.each([
 })
 
 test('of an earlier process only the results of sinks that still exist are reported', () => {
-  const told: unknown[] = []
-  const canary = { seen: (trace: unknown) => told.push(trace), complete: () => undefined, missing: () => undefined } // prettier-ignore
+  const reported: unknown[] = []
+  const canary = { seen: (trace: unknown) => reported.push(trace), complete: () => undefined, missing: () => undefined } // prettier-ignore
   const judge = new Judge({
     ...{ boundMs: BOUND, sources: ['audit'], sinks: [{ name: 'siem', source: 'audit' }], canary },
     ...{ reporter: new SourceNotes(), log: new LogLines(), clock: new VirtualClock(START) },
@@ -45,7 +45,7 @@ test('of an earlier process only the results of sinks that still exist are repor
   const delivered = { siem: START + 1, gone: START + 2 }
   const round: Round = { ...{ nonce: 'c', sentAt: START, traces: {}, parked: [], over: false }, delivered } // prettier-ignore
   judge.remember({ round, wholeAt: 0 })
-  expect(told).toEqual([{ stage: 'delivered', sink: 'siem' }])
+  expect(reported).toEqual([{ stage: 'delivered', sink: 'siem' }])
 })
 
 test('a stage missing in an earlier round is not reported any more once nothing looks for it', () => {

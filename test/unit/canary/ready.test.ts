@@ -4,7 +4,7 @@ import type { Cursor, Plan, Source, SourceName } from '../../../src/contracts/so
 import type { SourceState } from '../../../src/contracts/reporter.ts'
 import { isReady } from '../../../src/app/workspace.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { HOUR, MINUTE, START } from '../app/desk.ts'
+import { HOUR, MINUTE, START } from '../app/audit-harness.ts'
 
 interface Given {
   /** what the journal keeps; undefined: nothing */

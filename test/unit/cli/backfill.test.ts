@@ -8,15 +8,15 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import type { Job, JobFilter, Jobs } from '../../../src/contracts/jobs.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { openBoardStand } from '../observability/board-stand.ts'
+import { openRegistrySetup } from '../observability/registry-setup.ts'
 import type { Clock } from '../../../src/core/clock.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { connectControl } from '../../../src/control/client.ts'
 import { unasked } from '../../fakes/unasked.ts'
-import { dayText, openPastStand } from './past-stand.ts'
+import { dayText, openPastSetup } from './past-setup.ts'
 
-let stand: Awaited<ReturnType<typeof openPastStand>>
-afterEach(() => stand.close())
+let setup: Awaited<ReturnType<typeof openPastSetup>>
+afterEach(() => setup.close())
 
 /** Looks twenty times as often. */
 const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
@@ -24,7 +24,7 @@ const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(
 /** The backfill has begun, and was refused: live reading may be refused before it. */
 async function asked(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
-    const begun = await (await connectControl(stand.path))?.jobs.all('backfill')
+    const begun = await (await connectControl(setup.path))?.jobs.all('backfill')
     if (begun?.some(({ error }) => error !== undefined)) return
     await systemClock.sleep(10)
   }
@@ -34,7 +34,7 @@ async function asked(): Promise<void> {
 /** What was read goes out a moment later. */
 async function delivered(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
-    const status = await (await connectControl(stand.path))?.status()
+    const status = await (await connectControl(setup.path))?.status()
     if (status?.sinks.every(({ pending_entries }) => pending_entries === 0)) return
     await systemClock.sleep(10)
   }
@@ -42,37 +42,37 @@ async function delivered(): Promise<void> {
 }
 
 const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOptions => ({
-  ...{ config: stand.config, from: dayText(3), to: dayText(0), status: false, cancel: false },
+  ...{ config: setup.config, from: dayText(3), to: dayText(0), status: false, cancel: false },
   ...more,
 })
 
 test('with no daemon it says that one must run', async () => {
-  stand = await openPastStand()
-  expect(await backfill(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stderr).toMatch(
+  setup = await openPastSetup()
+  expect(await backfill(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stderr).toMatch(
     /no daemon runs on .*keeps the rate limit: start it with: auditferry run/,
   )
 })
 
 test('a span that was never read is read, delivered, and told in one line', async () => {
-  stand = await openPastStand({ start: 'latest' })
-  await stand.daemon()
-  expect(await backfill(stand.context, options(), clock)).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  expect(await backfill(setup.context, options(), clock)).toBe(0)
+  const { stdout, stderr } = setup.heard()
   expect(stderr).toBe('')
   expect(stdout).toMatch(
     /^acme audit, \S+ to \S+: done: 75 read, 75 new, 0 known, 0 filtered, 0 quarantined\n$/,
   )
-  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('done: 75 read')
-  const status = await (await connectControl(stand.path))?.status()
+  expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
+  expect(setup.heard().stdout).toContain('done: 75 read')
+  const status = await (await connectControl(setup.path))?.status()
   expect(status?.backfills).toMatchObject([
     { workspace: 'acme', source: 'audit', state: 'done', progress: 1, new_entries: 75 },
   ])
   await delivered()
-  await stand.stopDaemons()
-  const ids = stand.lines().map((line) => (JSON.parse(line) as { id: string }).id)
-  expect(new Set(ids)).toEqual(new Set(stand.mock.entries().map(({ id }) => id)))
+  await setup.stopDaemons()
+  const ids = setup.lines().map((line) => (JSON.parse(line) as { id: string }).id)
+  expect(new Set(ids)).toEqual(new Set(setup.mock.entries().map(({ id }) => id)))
   expect(ids).toHaveLength(75)
 })
 
@@ -96,7 +96,7 @@ const open: Job = {
 }
 
 test('one that ended with possible gaps is not whole, and the command fails', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const ended: Job = {
     ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
     counts: { ...counts, gaps: 1 },
@@ -105,25 +105,25 @@ test('one that ended with possible gaps is not whole, and the command fails', as
     backfill: async () => [ended],
     all: async () => [ended],
   } as Partial<Jobs> as Jobs
-  const { registry, metrics, taps } = openBoardStand()
+  const { registry, metrics, taps } = openRegistrySetup()
   const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill(stand.context, options(), clock)).toBe(1)
+  const control = await openControl({ ...unasked, journalPath: setup.path, ...parts })
+  expect(await backfill(setup.context, options(), clock)).toBe(1)
   await control.close()
-  expect(stand.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
+  expect(setup.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
 })
 
 test('a screen gets a bar, which the last line takes the place of', async () => {
-  stand = await openPastStand({ start: 'latest' })
-  await stand.daemon()
-  expect(await backfill({ ...stand.context, colours: true }, options(), clock)).toBe(0)
-  const { stdout } = stand.heard()
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  expect(await backfill({ ...setup.context, colours: true }, options(), clock)).toBe(0)
+  const { stdout } = setup.heard()
   expect(stdout).toMatch(/\r\u001b\[Kacme audit \[[#.]{30}\] \d+ % {2}\d+ entries read, \d+ new/)
   expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
 })
 
 test('what holds one up is told above the bar, once for each reason', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const waiting = (live: number): Job => ({
     ...open,
     waitReason: `live polling uses ${live} of 60 requests/min. Increase audit.interval to leave more`,
@@ -136,7 +136,7 @@ test('what holds one up is told above the bar, once for each reason', async () =
     backfill: async () => [waiting(45)],
     all: async () => states.splice(0, 1),
   } as Partial<Jobs>
-  const { registry, metrics, taps } = openBoardStand()
+  const { registry, metrics, taps } = openRegistrySetup()
   const parts = {
     registry,
     metrics,
@@ -145,10 +145,10 @@ test('what holds one up is told above the bar, once for each reason', async () =
     journal: {} as Journal,
     log: new LogLines(),
   }
-  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill({ ...stand.context, colours: true }, options(), clock)).toBe(0)
+  const control = await openControl({ ...unasked, journalPath: setup.path, ...parts })
+  expect(await backfill({ ...setup.context, colours: true }, options(), clock)).toBe(0)
   await control.close()
-  const lines = stand
+  const lines = setup
     .heard()
     .stdout.split('\n')
     .map((line) => line.split('\u001b[K').at(-1))
@@ -164,18 +164,18 @@ test('what holds one up is told above the bar, once for each reason', async () =
 test.each([false, true])(
   'a daemon that does not answer is told as that, and not the last that it said (on a screen: %s)',
   async (colours) => {
-    stand = await openPastStand()
+    setup = await openPastSetup()
     let now = 0
     const gone = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
     const all = async () => (now < 25_000 ? gone() : [{ ...open, endedAt: 2 }])
     const fake = { backfill: async () => [open], all } as Partial<Jobs> as Jobs
-    const { registry, metrics, taps } = openBoardStand()
+    const { registry, metrics, taps } = openRegistrySetup()
     const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
-    const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
+    const control = await openControl({ ...unasked, journalPath: setup.path, ...parts })
     const steps = { ...systemClock, elapsed: () => now, sleep: async (ms: number) => void (now += ms) }
-    expect(await backfill({ ...stand.context, colours }, options(), steps)).toBe(0)
+    expect(await backfill({ ...setup.context, colours }, options(), steps)).toBe(0)
     await control.close()
-    const { stdout } = stand.heard()
+    const { stdout } = setup.heard()
     for (const seconds of [10, 20]) expect(stdout).toContain(`; no answer from the daemon since ${seconds} s`)
     expect(stdout.includes('Waiting for')).toBe(colours)
     expect(stdout).toContain('done: 3 read')
@@ -183,26 +183,26 @@ test.each([false, true])(
 )
 
 test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {
-  stand = await openPastStand({ start: 'latest' })
-  await stand.daemon()
-  stand.mock.setFault('error_500', 1)
-  const following = backfill(stand.context, options(), clock)
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  setup.mock.setFault('error_500', 1)
+  const following = backfill(setup.context, options(), clock)
   await asked()
-  stand.stop.abort()
+  setup.stop.abort()
   expect(await following).toBe(0)
-  expect(stand.heard().stdout).toContain('The daemon continues it: auditferry backfill --status')
-  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
-  expect(await backfill(stand.context, options({ cancel: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
-  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toBe(
+  expect(setup.heard().stdout).toContain('The daemon continues it: auditferry backfill --status')
+  expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
+  expect(await backfill(setup.context, options({ cancel: true }), clock)).toBe(0)
+  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
+  expect(setup.heard().stdout).toBe(
     'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
   )
 })
 
 test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const asleep: Job = {
     ...open,
     stream: { workspace: 'left', source: 'history.usage' },
@@ -213,48 +213,48 @@ test('one whose source is switched off is told as waiting for it, and can be end
     all: async () => [asleep],
     cancel: async (...[, choice]: Parameters<Jobs['cancel']>) => choices.push(choice),
   } as Partial<Jobs> as Jobs
-  const { registry, metrics, taps } = openBoardStand()
+  const { registry, metrics, taps } = openRegistrySetup()
   const parts = { registry, metrics, taps, jobs: fake, journal: {} as Journal, log: new LogLines() }
-  const control = await openControl({ ...unasked, journalPath: stand.path, ...parts })
-  expect(await backfill(stand.context, options({ status: true }), clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(
+  const control = await openControl({ ...unasked, journalPath: setup.path, ...parts })
+  expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(
     /^left history.usage: .*\. Waiting for its source, which is no longer in the configuration of the daemon/,
   )
   const named = { workspace: 'left', source: 'history.usage' } as const
-  expect(await backfill(stand.context, options({ status: true, ...named }), clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(/^left history.usage: /)
-  expect(await backfill(stand.context, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(/^No such backfill is under way/)
-  expect(await backfill(stand.context, options({ status: true, workspace: 'other' }), clock)).toBe(2)
-  expect(stand.heard()).toEqual({
+  expect(await backfill(setup.context, options({ status: true, ...named }), clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(/^left history.usage: /)
+  expect(await backfill(setup.context, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(/^No such backfill is under way/)
+  expect(await backfill(setup.context, options({ status: true, workspace: 'other' }), clock)).toBe(2)
+  expect(setup.heard()).toEqual({
     stdout: '',
     stderr: 'error: there is no workspace other; there are acme, left\n',
   })
-  expect(await backfill(stand.context, options({ cancel: true, ...named }), clock)).toBe(0)
-  expect(stand.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(await backfill(setup.context, options({ cancel: true, ...named }), clock)).toBe(0)
+  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
   expect(choices).toEqual([named])
   await control.close()
 })
 
 test('a daemon that restarts goes on with it', async () => {
-  stand = await openPastStand({ start: 'latest' })
-  await stand.daemon()
-  stand.mock.setFault('error_500', 1)
-  const following = backfill(stand.context, options(), clock)
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  setup.mock.setFault('error_500', 1)
+  const following = backfill(setup.context, options(), clock)
   await asked()
-  await stand.stopDaemons()
-  stand.mock.setFault('error_500', undefined)
-  await stand.daemon()
+  await setup.stopDaemons()
+  setup.mock.setFault('error_500', undefined)
+  await setup.daemon()
   expect(await following).toBe(0)
-  expect(stand.heard().stdout).toContain('done: 75 read')
+  expect(setup.heard().stdout).toContain('done: 75 read')
 })
 
 test('what may be forgotten is warned of first', async () => {
-  stand = await openPastStand({ start: 'latest' })
-  stand.write({ start: 'latest', keepKeys: '1d' })
-  await stand.daemon()
-  expect(await backfill(stand.context, options(), clock)).toBe(0)
-  expect(stand.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
+  setup = await openPastSetup({ start: 'latest' })
+  setup.write({ start: 'latest', keepKeys: '1d' })
+  await setup.daemon()
+  expect(await backfill(setup.context, options(), clock)).toBe(0)
+  expect(setup.heard().stderr).toMatch(/older than \S+Z \(journal.dedup_retention\) may no longer be known/)
 })
 
 test.each([
@@ -268,10 +268,10 @@ test.each([
   [{ source: 'foo' }, 'error: there is no source foo; there are audit, history.usage, history.query\n'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on at any workspace'],
 ])('wrong usage is said: %j', async (more, message) => {
-  stand = await openPastStand()
-  await stand.daemon()
-  expect(await backfill(stand.context, options(more), clock)).toBe(2)
-  expect(stand.heard().stderr).toContain(message)
+  setup = await openPastSetup()
+  await setup.daemon()
+  expect(await backfill(setup.context, options(more), clock)).toBe(2)
+  expect(setup.heard().stderr).toContain(message)
 })
 
 test.each<[Partial<BackfillCommandOptions>, string]>([
@@ -279,10 +279,10 @@ test.each<[Partial<BackfillCommandOptions>, string]>([
   [{ from: 'yesterday' }, '--from yesterday: expected a time'],
   [{ source: 'vault.projects', cancel: true }, '--source vault.projects has no past'],
 ])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
-  stand = await openPastStand()
-  const asked = { config: stand.config, status: false, cancel: false, ...more }
-  expect(await backfill(stand.context, asked, clock)).toBe(2)
-  await stand.daemon()
-  expect(await backfill(stand.context, asked, clock)).toBe(2)
-  expect(stand.heard().stderr.split(message)).toHaveLength(3)
+  setup = await openPastSetup()
+  const asked = { config: setup.config, status: false, cancel: false, ...more }
+  expect(await backfill(setup.context, asked, clock)).toBe(2)
+  await setup.daemon()
+  expect(await backfill(setup.context, asked, clock)).toBe(2)
+  expect(setup.heard().stderr.split(message)).toHaveLength(3)
 })

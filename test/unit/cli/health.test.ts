@@ -23,11 +23,11 @@ async function listen(statuses: Readonly<Record<string, number>>): Promise<numbe
   return (opened.address() as AddressInfo).port
 }
 
-function check(address: string): Promise<{ code: number; told: string }> {
+function check(address: string): Promise<{ code: number; reported: string }> {
   return new Promise((resolve) => {
     const env = { PATH: process.env['PATH'], AUDITFERRY_LISTEN: address }
     execFile(process.execPath, [script], { env }, (error, stdout) => {
-      resolve({ code: error ? Number(error.code) : 0, told: stdout })
+      resolve({ code: error ? Number(error.code) : 0, reported: stdout })
     })
   })
 }
@@ -35,18 +35,18 @@ function check(address: string): Promise<{ code: number; told: string }> {
 describe('the health check', () => {
   it('is well when both probes say so, asked on this machine whatever is listened on', async () => {
     const port = await listen({ '/livez': 200, '/readyz': 200 })
-    expect(await check(`0.0.0.0:${port}`)).toEqual({ code: 0, told: 'ok\n' })
+    expect(await check(`0.0.0.0:${port}`)).toEqual({ code: 0, reported: 'ok\n' })
   })
 
   it('is ill when one of them does not, and says which', async () => {
     const port = await listen({ '/livez': 200, '/readyz': 503 })
-    const told = `http://127.0.0.1:${port}/readyz answered 503\n`
-    expect(await check(`127.0.0.1:${port}`)).toEqual({ code: 1, told })
+    const reported = `http://127.0.0.1:${port}/readyz answered 503\n`
+    expect(await check(`127.0.0.1:${port}`)).toEqual({ code: 1, reported })
   })
 
   it('is ill when nobody answers', async () => {
-    const { code, told } = await check('127.0.0.1:1')
+    const { code, reported } = await check('127.0.0.1:1')
     expect(code).toBe(1)
-    expect(told).toBe('http://127.0.0.1:1/livez does not answer: ECONNREFUSED\n')
+    expect(reported).toBe('http://127.0.0.1:1/livez does not answer: ECONNREFUSED\n')
   })
 })

@@ -9,7 +9,7 @@ test.each([
   [['no_id=0.5'], 0, undefined],
 ])(
   'with faults %j and a backlog of %i it tells which of them strike nothing of that',
-  async (fault, backlog, told) => {
+  async (fault, backlog, reported) => {
     const { context, stop, heard } = openWorld()
     stop.abort()
     const rest = {
@@ -23,9 +23,9 @@ test.each([
     }
     expect(await mock(context, { ...rest, fault, backlog })).toBe(0)
     const note =
-      told === undefined
+      reported === undefined
         ? ''
-        : `mock API: of --backlog nothing has ${told}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
+        : `mock API: of --backlog nothing has ${reported}: these strike entries and events of the traffic alone (--entries-per-hour)\n`
     expect(heard().stderr).toBe(`${note}mock API: making its past\n`)
   },
 )

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest'
 import { type Look, watchStatus } from '../../../src/cli/status-watch.ts'
 import type { CommandContext } from '../../../src/cli/shared/world.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { openBoardStand } from '../observability/board-stand.ts'
+import { openRegistrySetup } from '../observability/registry-setup.ts'
 import { openWorld } from './world.ts'
 
 const nobody: Look = { message: 'auditferry: no daemon runs here\n' }
-const report: Look = { report: { ...openBoardStand().registry.status(), ok: true } }
+const report: Look = { report: { ...openRegistrySetup().registry.status(), ok: true } }
 
 interface Options extends Partial<Pick<CommandContext, 'colours' | 'print'>> {
   readonly looksUntilStop?: number

@@ -10,37 +10,37 @@ import { openHttp } from '../../../src/observability/listener.ts'
 import { renderPage } from '../../../src/observability/page/layout.ts'
 import { unasked } from '../../fakes/unasked.ts'
 import { logOf } from '../../contract/journal-parts.ts'
-import { openBoardStand, ack, startAt } from '../observability/board-stand.ts'
-import { until } from '../app/house.ts'
-import { openStand } from './stand.ts'
+import { openRegistrySetup, ack, startAt } from '../observability/registry-setup.ts'
+import { until } from '../app/daemon-rig.ts'
+import { openSetup } from './setup.ts'
 
-let stand: ReturnType<typeof openStand>
+let setup: ReturnType<typeof openSetup>
 let journal: Journal
 const closers: (() => Promise<void>)[] = []
 
 beforeEach(async () => {
-  stand = openStand()
-  journal = await stand.openJournal()
+  setup = openSetup()
+  journal = await setup.openJournal()
 })
 afterEach(async () => {
   for (const close of closers.splice(0)) await close()
   await journal.close()
-  stand.remove()
+  setup.remove()
 })
 
 async function startDaemon() {
-  const house = openBoardStand()
-  ack(house)
+  const daemonRig = openRegistrySetup()
+  ack(daemonRig)
   const control = await openControl({
     ...unasked,
-    ...{ journalPath: stand.path, journal, log: logOf() },
-    ...{ registry: house.registry, metrics: house.metrics, taps: house.taps },
+    ...{ journalPath: setup.path, journal, log: logOf() },
+    ...{ registry: daemonRig.registry, metrics: daemonRig.metrics, taps: daemonRig.taps },
   })
   closers.push(() => control.close())
-  return house
+  return daemonRig
 }
 
-const ask = (json = false) => status(stand.context, { config: stand.config, json })
+const ask = (json = false) => status(setup.context, { config: setup.config, json })
 
 const pastRead: Omit<BackfillStatus, 'new_entries'> = {
   ...{ workspace: 'acme', source: 'audit', from: '2026-01-31T00:00:00.000Z', to: '2026-02-01T00:00:00.000Z' },
@@ -56,7 +56,7 @@ const pastRead: Omit<BackfillStatus, 'new_entries'> = {
 }
 
 test('a canary that was never asked tells when it will be, and no other source does', () => {
-  const { clock, registry } = openBoardStand()
+  const { clock, registry } = openRegistrySetup()
   const row = (name: string) =>
     new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(registry.status()))?.[0]
   const watch = registry.source({ workspace: 'acme', source: 'assistant' })
@@ -78,7 +78,7 @@ test('a canary that was never asked tells when it will be, and no other source d
 })
 
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
-  const report = openBoardStand().registry.status()
+  const report = openRegistrySetup().registry.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
   const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
   const done = {
@@ -110,14 +110,14 @@ test('what is read again just now is told: span, how far, counts, and what holds
 
 test('of many that are read again the first few are shown, and where to find the others', () => {
   const many = Array.from({ length: 12 }, (_, i) => ({ ...pastRead, workspace: `w${i}`, new_entries: 0 }))
-  const text = statusText({ ...openBoardStand().registry.status(), backfills: many })
+  const text = statusText({ ...openRegistrySetup().registry.status(), backfills: many })
   expect(text).toContain('  w9 audit, ')
   expect(text).not.toContain('  w10 audit, ')
   expect(text).toContain('  and 2 more: auditferry backfill --status\n')
 })
 
 test('each source tells the requests of its area in the last minute, against the limit', () => {
-  const report = openBoardStand().registry.status()
+  const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 7, limit: 60 }]
@@ -128,7 +128,7 @@ test('each source tells the requests of its area in the last minute, against the
 })
 
 test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
-  const report = openBoardStand().registry.status()
+  const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const until = new Date(Date.parse(report.reported_at) + 61_000).toISOString()
@@ -141,7 +141,7 @@ test('a budget that a 429 holds tells until when, also where no source has met i
 })
 
 test('a budget that is smaller since a 429 than what may be asked tells why', () => {
-  const report = openBoardStand().registry.status()
+  const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
@@ -152,7 +152,7 @@ test('a budget that is smaller since a 429 than what may be asked tells why', ()
 })
 
 test('a source whose answer waits for memory says since when, and who holds it', () => {
-  const { registry, clock, source } = openBoardStand()
+  const { registry, clock, source } = openRegistrySetup()
   source.waitsForMemory()
   clock.pass(120_000)
   expect(statusText(registry.status())).toContain(
@@ -161,7 +161,7 @@ test('a source whose answer waits for memory says since when, and who holds it',
 })
 
 test('a source that is long at one answer says for how long', () => {
-  const { registry, clock, source } = openBoardStand()
+  const { registry, clock, source } = openRegistrySetup()
   source.readsAnswer()
   expect(statusText(registry.status())).not.toContain('answer')
   clock.pass(120_000)
@@ -169,7 +169,7 @@ test('a source that is long at one answer says for how long', () => {
 })
 
 test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
-  const report = openBoardStand().registry.status()
+  const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 60, limit: 45, lowered_from: 60 }]
@@ -183,7 +183,7 @@ test('more was sent in the last minute than may be now: what was sent is not tol
 test('a house in order: a screenful, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stderr).toBe('')
   expect(stdout.startsWith('All caught up')).toBe(true)
   expect(stdout).toContain('SOURCE      STATE  LAST READ')
@@ -199,7 +199,7 @@ test.each(['failing', 'blocked'] as const)(
     const { sink } = await startDaemon()
     sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
     expect(await ask()).toBe(1)
-    const { stdout } = stand.heard()
+    const { stdout } = setup.heard()
     expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
     expect(stdout).toContain('  archive: as above (unreachable, trouble began 0 s ago)')
     expect(stdout).not.toContain('\u001b')
@@ -210,7 +210,7 @@ test('a sink that collects says when its next upload is, and is well', async () 
   const { sink } = await startDaemon()
   sink.state('collecting', undefined, 20_000)
   expect(await ask()).toBe(0)
-  const { stdout } = stand.heard()
+  const { stdout } = setup.heard()
   expect(stdout).toMatch(/^archive .* collecting /m)
   expect(stdout).toContain('  archive: collecting, next upload in 20 s\n')
 })
@@ -220,7 +220,7 @@ test('of several that fail each tells why in its own row, since the sentence doe
   source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused.'))
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
   await ask()
-  const { stdout } = stand.heard()
+  const { stdout } = setup.heard()
   expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, trouble began 0 s ago)')
   expect(stdout).toContain('  archive: receiver refused the connection (unreachable, trouble began 0 s ago)')
 })
@@ -229,14 +229,14 @@ test('a source that is held: when it is tried next, exit 1', async () => {
   const { source } = await startDaemon()
   source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
   expect(await ask()).toBe(1)
-  expect(stand.heard().stdout).toMatch(/\(unauthorized, trouble began 0 s ago, next try in 4[12] s\)\n/)
+  expect(setup.heard().stdout).toMatch(/\(unauthorized, trouble began 0 s ago, next try in 4[12] s\)\n/)
 })
 
 test('a sink that took nothing since the start is not told as one that never did', async () => {
-  const house = await startDaemon()
-  house.registry.sink('later', 'file', 'stored')
+  const daemonRig = await startDaemon()
+  daemonRig.registry.sink('later', 'file', 'stored')
   await ask()
-  const { stdout } = stand.heard()
+  const { stdout } = setup.heard()
   expect(stdout).toMatch(/^later +file +stored +starting +none since the start /m)
   expect(stdout).not.toContain('never')
 })
@@ -244,18 +244,18 @@ test('a sink that took nothing since the start is not told as one that never did
 test('--json is the report itself', async () => {
   const { registry } = await startDaemon()
   expect(await ask(true)).toBe(0)
-  expect(JSON.parse(stand.heard().stdout)).toEqual(JSON.parse(JSON.stringify(registry.status())))
+  expect(JSON.parse(setup.heard().stdout)).toEqual(JSON.parse(JSON.stringify(registry.status())))
 })
 
 test('where no daemon runs: exit 1 with a clear word', async () => {
   expect(await ask()).toBe(1)
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toBe('')
-  expect(stderr).toContain(`no daemon runs on ${stand.config}`)
+  expect(stderr).toContain(`no daemon runs on ${setup.config}`)
 })
 
 test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
-  const { registry, metrics, clock } = openBoardStand()
+  const { registry, metrics, clock } = openRegistrySetup()
   const http = await openHttp({
     ...{
       listen: '127.0.0.1:0',
@@ -268,20 +268,20 @@ test('without a socket the listener is asked, and only the own daemon’s word c
     },
   })
   closers.push(() => http.close())
-  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
-  writeFileSync(stand.config, text)
+  const text = readFileSync(setup.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(setup.config, text)
   expect(await ask()).toBe(1)
-  expect(stand.heard().stderr).toContain('no daemon runs')
-  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+  expect(setup.heard().stderr).toContain('no daemon runs')
+  writeFileSync(setup.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
   expect(await ask()).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stderr).toContain('there is no control socket')
   expect(stdout).toContain('acme audit')
 })
 
 /** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
 async function listen(journalPath?: string) {
-  const { registry, metrics, clock } = openBoardStand(journalPath)
+  const { registry, metrics, clock } = openRegistrySetup(journalPath)
   const http = await openHttp({
     ...{
       listen: '127.0.0.1:0',
@@ -294,8 +294,8 @@ async function listen(journalPath?: string) {
     },
   })
   closers.push(() => http.close())
-  const text = readFileSync(stand.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
-  writeFileSync(stand.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
+  const text = readFileSync(setup.config, 'utf8').replace('127.0.0.1:1 ', `127.0.0.1:${http.address.port} `)
+  writeFileSync(setup.config, text.replace(/\{ name: siem[^}]*\}, /, ''))
 }
 
 test.each([
@@ -304,14 +304,14 @@ test.each([
 ])(
   'who listens on the same address with parts of the same names, on another journal, is not taken for this daemon: %s',
   async (_, fault) => {
-    await listen(`${stand.folder}/other.db`)
-    writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}${fault}`)
+    await listen(`${setup.folder}/other.db`)
+    writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}${fault}`)
     expect(await ask().catch(() => 1)).toBe(1)
-    const { stdout, stderr } = stand.heard()
+    const { stdout, stderr } = setup.heard()
     expect(stdout).toBe('')
     if (fault === '') {
-      expect(stderr).toContain(`no daemon runs on ${stand.config}`)
-      expect(stderr).toContain(`has another journal, ${stand.folder}/other.db`)
+      expect(stderr).toContain(`no daemon runs on ${setup.config}`)
+      expect(stderr).toContain(`has another journal, ${setup.folder}/other.db`)
       expect(stderr).toContain(
         'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon',
       )
@@ -323,9 +323,9 @@ test.each([
   ['its own name', (path: string) => path],
   ['a link to it', linkTo],
 ])('a journal is the same one under %s', async (_, named) => {
-  await listen(named(stand.path))
+  await listen(named(setup.path))
   expect(await ask()).toBe(0)
-  expect(stand.heard().stderr).toContain('there is no control socket')
+  expect(setup.heard().stderr).toContain('there is no control socket')
 })
 
 function linkTo(path: string): string {
@@ -335,22 +335,25 @@ function linkTo(path: string): string {
 
 test('a journal of another file system view counts by its name, as one in a container asked from outside it', async () => {
   await listen('/not/here/a.db')
-  const text = readFileSync(stand.config, 'utf8')
-  writeFileSync(stand.config, text.replace(stand.path, '/not/here/a.db'))
+  const text = readFileSync(setup.config, 'utf8')
+  writeFileSync(setup.config, text.replace(setup.path, '/not/here/a.db'))
   expect(await ask()).toBe(0)
 })
 
 test('a configuration at fault in more than secrets is refused', async () => {
-  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}/a.db" }\n')
+  writeFileSync(setup.config, 'journal: { path: "${env:NOT_SET_HERE}/a.db" }\n')
   await expect(ask()).rejects.toThrow('NOT_SET_HERE')
 })
 
 test('strangers, a pause and what is to be mended are told', () => {
-  const house = openBoardStand()
-  ack(house)
-  house.owe(3, 0, { full: true, unconfigured: ['former'] })
-  house.registry.warn({ code: 'secret_unread', about: 'acme api_key' }, 'acme api_key cannot be read again')
-  const text = statusText(house.registry.status())
+  const daemonRig = openRegistrySetup()
+  ack(daemonRig)
+  daemonRig.owe(3, 0, { full: true, unconfigured: ['former'] })
+  daemonRig.registry.warn(
+    { code: 'secret_unread', about: 'acme api_key' },
+    'acme api_key cannot be read again',
+  )
+  const text = statusText(daemonRig.registry.status())
   expect(text).toContain('  to fix: acme api_key cannot be read again (since 0 s ago)\n')
   expect(text).toContain('reading is paused')
   expect(text).toContain('left the configuration: former')
@@ -359,15 +362,15 @@ test('strangers, a pause and what is to be mended are told', () => {
 test('--watch looks again until the signal, and ends as the last look was', async () => {
   const { sink } = await startDaemon()
   const reporting = status(
-    { ...stand.context, colours: true },
-    { config: stand.config, json: false, watch: true },
+    { ...setup.context, colours: true },
+    { config: setup.config, json: false, watch: true },
   )
   let seen = ''
-  await until(() => (seen += stand.heard().stdout).includes('All caught up'), 'the first look')
+  await until(() => (seen += setup.heard().stdout).includes('All caught up'), 'the first look')
   expect(seen.startsWith('\u001b[H\u001b[2J')).toBe(true)
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
-  await until(() => (seen += stand.heard().stdout).includes('refused the connection'), 'the next look')
-  stand.stop.abort()
+  await until(() => (seen += setup.heard().stdout).includes('refused the connection'), 'the next look')
+  setup.stop.abort()
   expect(await reporting).toBe(1)
 })
 
@@ -390,7 +393,7 @@ test('a finding says which entry to look up in the SIEM, and that there are more
   kept.stats = { ...kept.stats, findings: 4, lastFindings }
   source.gap(1)
   await ask()
-  expect(stand.heard().stdout).toContain(
+  expect(setup.heard().stdout).toContain(
     '4 findings\n  possible gap: last in acme audit, found 2026-11-21 10:00:00 UTC\n  foreign fetch: entry id-4\\u{1b} of 2026-11-21 10:00:00 UTC in acme audit\n  foreign fetch: entry id-3\\u{1b} in acme audit\n  foreign fetch: entry id-2\\u{1b} in acme audit\n  more of them: --json\n',
   )
 })
@@ -401,19 +404,19 @@ test.each([
 ])(
   'a faulty configuration (%s) does not hide the daemon that goes on with an older one',
   async (_, spoil) => {
-    writeFileSync(stand.config, spoil(readFileSync(stand.config, 'utf8')))
-    await expect(ask()).rejects.toThrow(stand.config)
+    writeFileSync(setup.config, spoil(readFileSync(setup.config, 'utf8')))
+    await expect(ask()).rejects.toThrow(setup.config)
     await startDaemon()
     expect(await ask()).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    const { stdout, stderr } = setup.heard()
     expect(stdout.startsWith('All caught up')).toBe(true)
-    expect(stderr).toContain(`${stand.config} is invalid; a running daemon keeps its current configuration`)
+    expect(stderr).toContain(`${setup.config} is invalid; a running daemon keeps its current configuration`)
   },
 )
 
 test('a faulty configuration whose journal cannot be told tells its faults', async () => {
   await startDaemon()
-  writeFileSync(stand.config, 'journal: { path: "${env:NOT_SET_HERE}" }\n')
+  writeFileSync(setup.config, 'journal: { path: "${env:NOT_SET_HERE}" }\n')
   await expect(ask()).rejects.toThrow('journal.path')
-  expect(stand.heard().stderr).toBe('')
+  expect(setup.heard().stderr).toBe('')
 })

@@ -11,34 +11,34 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import { openControl } from '../../../src/control/server.ts'
 import { unasked } from '../../fakes/unasked.ts'
 import { logOf } from '../../contract/journal-parts.ts'
-import { openHouse, until } from '../app/house.ts'
-import { openBoardStand, ack } from '../observability/board-stand.ts'
-import { openStand } from './stand.ts'
+import { openDaemonRig, until } from '../app/daemon-rig.ts'
+import { openRegistrySetup, ack } from '../observability/registry-setup.ts'
+import { openSetup } from './setup.ts'
 
-let house: ReturnType<typeof openHouse>
-let stand: ReturnType<typeof openStand>
+let daemonRig: ReturnType<typeof openDaemonRig>
+let setup: ReturnType<typeof openSetup>
 let stopping: AbortController
 let daemon: Promise<void>
 let file: string
 
 const text = () => `
-journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+journal: { path: ${daemonRig.folder}/a.db, max_bytes: 1MiB }
 workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: planted-key, audit: { interval: 1s, lookback: 0s } }]
 sinks:
-  - { name: open, type: file, path: ${house.folder}/open.out, tap: true }
-  - { name: closed, type: file, path: ${house.folder}/closed.out }
+  - { name: open, type: file, path: ${daemonRig.folder}/open.out, tap: true }
+  - { name: closed, type: file, path: ${daemonRig.folder}/closed.out }
 server: { listen: "127.0.0.1:0" }
 `
 
 beforeEach(async () => {
-  house = openHouse()
-  stand = openStand()
-  file = join(house.folder, 'auditferry.yaml')
+  daemonRig = openDaemonRig()
+  setup = openSetup()
+  file = join(daemonRig.folder, 'auditferry.yaml')
   writeFileSync(file, text())
   stopping = new AbortController()
-  const { journal } = house.config
+  const { journal } = daemonRig.config
   const sink = (name: string, more: object) => ({
-    ...{ name, type: 'file', path: `${house.folder}/${name}.out` },
+    ...{ name, type: 'file', path: `${daemonRig.folder}/${name}.out` },
     ...more,
   })
   const sinks = [sink('open', { tap: true }), sink('closed', {})]
@@ -55,7 +55,7 @@ beforeEach(async () => {
     ...{ sinks, server: { listen: '127.0.0.1:0' } },
   })
   let started = false
-  daemon = runDaemon({ config: parsed, environment: house.environment }, stopping.signal, {
+  daemon = runDaemon({ config: parsed, environment: daemonRig.environment }, stopping.signal, {
     started: () => void (started = true),
   })
   daemon.catch(() => undefined)
@@ -65,29 +65,29 @@ beforeEach(async () => {
 afterEach(async () => {
   stopping.abort()
   await daemon.catch(() => undefined)
-  stand.remove()
-  house.remove()
+  setup.remove()
+  daemonRig.remove()
 })
 
 describe('tap', () => {
   test('shows the lines that the sink takes from then on, as they are', async () => {
-    const looking = tap(stand.context, { config: file, sink: 'open', limit: 2 })
-    const adding = setInterval(() => house.mock.add({}), 20)
+    const looking = tap(setup.context, { config: file, sink: 'open', limit: 2 })
+    const adding = setInterval(() => daemonRig.mock.add({}), 20)
     expect(await looking).toBe(0)
     clearInterval(adding)
-    const { stdout, stderr } = stand.heard()
+    const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('auditferry: waiting for what open is sent next; Ctrl-C ends it\n')
     const lines = stdout.split('\n').slice(0, -1)
     expect(lines).toHaveLength(2)
-    const delivered = () => readFileSync(join(house.folder, 'open.out'), 'latin1')
+    const delivered = () => readFileSync(join(daemonRig.folder, 'open.out'), 'latin1')
     for (const line of lines) await until(() => delivered().includes(line), 'the line in the file')
   })
 
   test.each(['ENOSPC', 'EPIPE'])('says that it cannot write (%s), or ends with its reader', async (code) => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
-    const looking = tap({ ...stand.context, print }, { config: file, sink: 'open', limit: 2 })
+    const looking = tap({ ...setup.context, print }, { config: file, sink: 'open', limit: 2 })
     const ended = looking.catch((error: unknown) => error)
-    const adding = setInterval(() => house.mock.add({}), 20)
+    const adding = setInterval(() => daemonRig.mock.add({}), 20)
     const end = await ended
     clearInterval(adding)
     if (code === 'EPIPE') expect(end).toBe(0)
@@ -95,31 +95,31 @@ describe('tap', () => {
   })
 
   test('says what keeps lines from coming, once for each reason', async () => {
-    const told = openBoardStand()
-    ack(told)
-    const journal = await stand.openJournal()
+    const reported = openRegistrySetup()
+    ack(reported)
+    const journal = await setup.openJournal()
     const asked = { times: 0 }
     const next = async () => {
       const times = ++asked.times
-      if (times === 2) told.owe(1, 0, { full: true })
-      if (times === 4) told.sink.state('blocked', new ConnectorError('forbidden', 'no\u001b right'))
-      if (times === 6) stand.stop.abort()
+      if (times === 2) reported.owe(1, 0, { full: true })
+      if (times === 4) reported.sink.state('blocked', new ConnectorError('forbidden', 'no\u001b right'))
+      if (times === 6) setup.stop.abort()
       return []
     }
-    const { registry, metrics } = told
+    const { registry, metrics } = reported
     const control = await openControl({
       ...unasked,
-      journalPath: stand.path,
+      journalPath: setup.path,
       journal,
       log: logOf(),
       registry,
       metrics,
       taps: { next },
     })
-    expect(await tap(stand.context, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    expect(await tap(setup.context, { config: setup.config, sink: 'archive', limit: 1 })).toBe(0)
     await control.close()
     await journal.close()
-    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+    expect(setup.heard().stderr.split('\n').slice(1)).toEqual([
       'auditferry: reading is paused, so nothing new comes: auditferry status says why',
       'auditferry: archive receives nothing at the moment: it is blocked: no\\u{1b} right',
       '',
@@ -127,19 +127,19 @@ describe('tap', () => {
   })
 
   test('says once which source is read next, and when, while nothing is new and all is well', async () => {
-    const told = openBoardStand()
-    ack(told)
-    const journal = await stand.openJournal()
+    const reported = openRegistrySetup()
+    ack(reported)
+    const journal = await setup.openJournal()
     const asked = { times: 0 }
     const next = async () => {
-      told.clock.pass(2_000)
-      if (++asked.times === 4) stand.stop.abort()
+      reported.clock.pass(2_000)
+      if (++asked.times === 4) setup.stop.abort()
       return []
     }
-    const { registry, metrics } = told
+    const { registry, metrics } = reported
     const parts = {
       ...unasked,
-      journalPath: stand.path,
+      journalPath: setup.path,
       journal,
       log: logOf(),
       registry,
@@ -147,28 +147,28 @@ describe('tap', () => {
       taps: { next },
     }
     const control = await openControl(parts)
-    expect(await tap(stand.context, { config: stand.config, sink: 'archive', limit: 1 })).toBe(0)
+    expect(await tap(setup.context, { config: setup.config, sink: 'archive', limit: 1 })).toBe(0)
     await control.close()
     await journal.close()
-    expect(stand.heard().stderr.split('\n').slice(1)).toEqual([
+    expect(setup.heard().stderr.split('\n').slice(1)).toEqual([
       'auditferry: nothing was new so far; acme audit is read next, within 26 s',
       '',
     ])
   })
 
   test('is refused where the configuration does not allow it', async () => {
-    await expect(tap(stand.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
+    await expect(tap(setup.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow(
       'tap is disabled for sink closed because it shows log content; set tap: true to enable it',
     )
-    expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
+    expect(setup.heard()).toMatchObject({ stdout: '', stderr: '' })
   })
 
   test.each(['', 'nonsense: true\n'])(
     'of a sink that there is none of is wrong usage, told before it waits: %j',
     async (more) => {
       writeFileSync(file, `${text()}${more}`)
-      expect(await tap(stand.context, { config: file, sink: 'nope', limit: 1 })).toBe(2)
-      const { stderr } = stand.heard()
+      expect(await tap(setup.context, { config: file, sink: 'nope', limit: 1 })).toBe(2)
+      const { stderr } = setup.heard()
       expect(stderr).toMatch(/error: there is no sink nope; there are open, closed\n$/)
       expect(stderr).not.toContain('waiting')
     },
@@ -177,25 +177,25 @@ describe('tap', () => {
 
 test('a faulty file does not keep tap, backfill --status and backfill --cancel from the daemon', async () => {
   writeFileSync(file, `${text()}nonsense: true\n`)
-  await expect(tap(stand.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
-  expect(stand.heard().stderr).toContain(
+  await expect(tap(setup.context, { config: file, sink: 'closed', limit: 1 })).rejects.toThrow('tap: true')
+  expect(setup.heard().stderr).toContain(
     `${file} is invalid; a running daemon keeps its current configuration`,
   )
-  expect(await backfill(stand.context, { config: file, status: true, cancel: false })).toBe(0)
-  expect(stand.heard().stdout).toContain('No backfill is under way')
+  expect(await backfill(setup.context, { config: file, status: true, cancel: false })).toBe(0)
+  expect(setup.heard().stdout).toContain('No backfill is under way')
   const cancel = { config: file, status: false, cancel: true }
-  expect(await backfill(stand.context, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
-  expect(stand.heard().stdout).toBe('No backfill was under way: nothing to end\n')
-  expect(await backfill(stand.context, { ...cancel, source: 'vault.projects' })).toBe(2)
+  expect(await backfill(setup.context, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
+  expect(setup.heard().stdout).toBe('No backfill was under way: nothing to end\n')
+  expect(await backfill(setup.context, { ...cancel, source: 'vault.projects' })).toBe(2)
   const begin = { config: file, from: '24h', status: false, cancel: false }
-  await expect(backfill(stand.context, begin)).rejects.toThrow('nonsense: unknown key')
+  await expect(backfill(setup.context, begin)).rejects.toThrow('nonsense: unknown key')
 })
 
 describe('bundle', () => {
   test('holds status, figures and the masked configuration, no secret and no content, for its owner alone', async () => {
-    await until(() => house.mock.entries().length >= 20, 'entries')
-    const path = join(house.folder, 'bundle.md')
-    expect(await bundle(stand.context, { config: file }, path)).toBe(0)
+    await until(() => daemonRig.mock.entries().length >= 20, 'entries')
+    const path = join(daemonRig.folder, 'bundle.md')
+    expect(await bundle(setup.context, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const part of [
       'dedup_retention: 35d',
@@ -205,7 +205,7 @@ describe('bundle', () => {
     ])
       expect(held).toContain(part)
     expect(held).not.toContain('planted')
-    for (const { raw } of house.mock.entries().slice(0, 20)) {
+    for (const { raw } of daemonRig.mock.entries().slice(0, 20)) {
       const { user, id } = JSON.parse(Buffer.from(raw).toString()) as { user: string; id: string }
       expect(held).not.toContain(user)
       expect(held).not.toContain(id)
@@ -215,16 +215,16 @@ describe('bundle', () => {
 
   test('counts findings by time and names no entry; a long journal’s socket is looked for under its short name', async () => {
     const name = `${'long-'.repeat(20)}.db`
-    const path = join(stand.folder, name)
-    writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace(stand.path, path))
-    const found = openBoardStand()
+    const path = join(setup.folder, name)
+    writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace(setup.path, path))
+    const found = openRegistrySetup()
     const finding = { kind: 'foreign_fetch', entryId: 'planted-id', entryUs: 1, foundAt: 1 } as const
     const stream = { workspace: 'acme', source: 'audit' } as const
     found.owe(0, 0, { findings: 1, lastFindings: [{ ...finding, stream }] })
-    const journal = await stand.openJournal()
+    const journal = await setup.openJournal()
     const control = await openControl({ ...unasked, journalPath: path, log: logOf(), ...found, journal })
-    const to = join(stand.folder, 'bundle.md')
-    expect(await bundle(stand.context, { config: stand.config }, to)).toBe(0)
+    const to = join(setup.folder, 'bundle.md')
+    expect(await bundle(setup.context, { config: setup.config }, to)).toBe(0)
     await control.close()
     await journal.close()
     const held = readFileSync(to, 'utf8')
@@ -235,10 +235,10 @@ describe('bundle', () => {
   })
 
   test('masks a secret wherever it stands, also in a name that is none', async () => {
-    const path = join(house.folder, 'bundle.md')
-    const other = join(house.folder, 'other.yaml')
-    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/planted-key/a.db`))
-    expect(await bundle(stand.context, { config: other }, path)).toBe(0)
+    const path = join(daemonRig.folder, 'bundle.md')
+    const other = join(daemonRig.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${daemonRig.folder}/a.db`, `${daemonRig.folder}/planted-key/a.db`))
+    expect(await bundle(setup.context, { config: other }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     expect(held).toContain('No daemon runs')
     expect(held).toContain('/***/a.db-wal')
@@ -246,19 +246,19 @@ describe('bundle', () => {
   })
 
   test('names what lies beside the file that a link in the place of the journal leads to', async () => {
-    const path = join(house.folder, 'bundle.md')
-    const other = join(house.folder, 'other.yaml')
-    writeFileSync(other, text().replace(`${house.folder}/a.db`, `${house.folder}/link.db`))
-    symlinkSync('real.db', join(house.folder, 'link.db'))
-    expect(await bundle(stand.context, { config: other }, path)).toBe(0)
+    const path = join(daemonRig.folder, 'bundle.md')
+    const other = join(daemonRig.folder, 'other.yaml')
+    writeFileSync(other, text().replace(`${daemonRig.folder}/a.db`, `${daemonRig.folder}/link.db`))
+    symlinkSync('real.db', join(daemonRig.folder, 'link.db'))
+    expect(await bundle(setup.context, { config: other }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const end of ['-wal', '.ballast']) expect(held).toContain(`/real.db${end}`)
   })
 
   test('of a faulty configuration holds the faults and what the daemon tells, and none of its values', async () => {
-    const path = join(house.folder, 'bundle.md')
+    const path = join(daemonRig.folder, 'bundle.md')
     writeFileSync(file, `${text()}nonsense: planted\n`)
-    expect(await bundle(stand.context, { config: file }, path)).toBe(0)
+    expect(await bundle(setup.context, { config: file }, path)).toBe(0)
     const held = readFileSync(path, 'utf8')
     for (const part of ['nonsense: unknown key', '"summary":']) expect(held).toContain(part)
     expect(held).not.toContain('planted')

@@ -20,7 +20,7 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { sha256, type Manifest } from '../../../src/sinks/s3/evidence/manifest.ts'
 import { FakeS3 } from '../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../fakes/s3-server.ts'
-import { keyPair, Stand } from '../sinks/s3/evidence-stand.ts'
+import { keyPair, Setup } from '../sinks/s3/evidence-setup.ts'
 import { openWorld } from './world.ts'
 
 let folder: string
@@ -32,18 +32,18 @@ let lastHash: string
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'verify-'))
   publicKey = join(folder, 'public.pem')
-  const stand = await Stand.open()
-  await stand.append(30)
-  await stand.step()
+  const setup = await Setup.open()
+  await setup.append(30)
+  await setup.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.runDispatcher(10, { packed, filtered: 2, parked: 1 })
-    await stand.hour()
+    await setup.runDispatcher(10, { packed, filtered: 2, parked: 1 })
+    await setup.hour()
   }
-  writeFileSync(publicKey, stand.keys.publicPem)
-  objects = new Map(stand.bucket.objects)
-  const body = objects.get(stand.bucket.keys('manifest/').at(-1) ?? '') ?? Buffer.alloc(0)
+  writeFileSync(publicKey, setup.keys.publicPem)
+  objects = new Map(setup.bucket.objects)
+  const body = objects.get(setup.bucket.keys('manifest/').at(-1) ?? '') ?? Buffer.alloc(0)
   lastHash = sha256(body.subarray(0, body.indexOf(10) + 1))
-  await stand.close()
+  await setup.close()
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 beforeEach(() => {
@@ -207,9 +207,9 @@ it.each<[string, string[], string]>([
     'endpoint: expected http(s)://host:port',
   ],
   ['an option that is none', ['x', '--key', 'PUBLIC'], 'unknown option'],
-])('%s is wrong usage', async (_, argv, told) => {
+])('%s is wrong usage', async (_, argv, reported) => {
   const { code, err } = await program(...argv.map((word) => (word === 'PUBLIC' ? publicKey : word)))
-  expect([code, err]).toEqual([2, expect.stringContaining(told)])
+  expect([code, err]).toEqual([2, expect.stringContaining(reported)])
 })
 
 describe('a bucket', () => {
@@ -378,16 +378,16 @@ describe.runIf(openssl)('openssl, as the documents have it', () => {
   it('makes keys that the sink can use', async () => {
     const place = mkdtempSync(join(folder, 'keys-'))
     run(block('## Switch it on'), place)
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
-      stand.pem = readFileSync(join(place, 'signing-key.pem'), 'utf8')
-      await stand.step()
-      await stand.hour()
+      setup.pem = readFileSync(join(place, 'signing-key.pem'), 'utf8')
+      await setup.step()
+      await setup.hour()
       const { readPublicKeys } = await import('../../../src/sinks/s3/evidence/manifest.ts')
       const given = readPublicKeys(readFileSync(join(place, 'public.pem'), 'utf8'))
-      expect((await stand.verify({ keys: given })).faultLines).toEqual([])
+      expect((await setup.verify({ keys: given })).faultLines).toEqual([])
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 
@@ -403,11 +403,11 @@ describe.runIf(openssl)('openssl, as the documents have it', () => {
     copyFileSync(publicKey, join(place, 'public.pem'))
     copyFileSync(join(copy, object?.key ?? ''), join(place, 'object.ndjson.gz'))
     const script = block('<!-- by hand -->')
-    const told = run(script, place)
-    expect(told).toContain('Signature Verified Successfully')
-    expect(told).toContain(own(first).key_sha256)
-    expect(told).toContain(own(second).previous?.sha256 ?? 'none')
-    expect(told).toContain(object?.sha256 ?? 'none')
+    const reported = run(script, place)
+    expect(reported).toContain('Signature Verified Successfully')
+    expect(reported).toContain(own(first).key_sha256)
+    expect(reported).toContain(own(second).previous?.sha256 ?? 'none')
+    expect(reported).toContain(object?.sha256 ?? 'none')
     const changed = readFileSync(join(place, 'manifest.ndjson'), 'utf8').replace(
       '"delivered":7',
       '"delivered":8',

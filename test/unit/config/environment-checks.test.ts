@@ -94,7 +94,7 @@ test('so is a secret that stands in a configuration that everybody may read', ()
 
 test('and none is one that is named by a reference, be it one that cannot be resolved: that alone is told', () => {
   const file = join(folder, 'a.yaml')
-  const told = (key: string) => {
+  const reported = (key: string) => {
     writeFileSync(
       file,
       `journal: { path: ${folder}/a.db }
@@ -109,12 +109,12 @@ sinks: [{ name: a, type: stdout }]
       warnings: checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings,
     }
   }
-  expect(told(`\${file:${folder}/absent}`)).toEqual({
+  expect(reported(`\${file:${folder}/absent}`)).toEqual({
     faults: [`2 workspaces.0.api_key: \${file:${folder}/absent} cannot be resolved: there is no such file`],
     warnings: [],
   })
-  expect(told('${env:ABSENT}')).toMatchObject({ faults: [expect.anything()], warnings: [] })
-  expect(told('$${env:ABSENT}').warnings).toHaveLength(1)
+  expect(reported('${env:ABSENT}')).toMatchObject({ faults: [expect.anything()], warnings: [] })
+  expect(reported('$${env:ABSENT}').warnings).toHaveLength(1)
 })
 
 test('a secret that Kubernetes mounted is in order, whatever its mode, and one that all can change is not', () => {

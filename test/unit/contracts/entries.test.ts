@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
 import { entriesOf, someEntries } from '../../fakes/lines.ts'
 
-function told(entries: Entries) {
+function reported(entries: Entries) {
   return Array.from({ length: entries.count }, (_, i) => [
     entries.id(i),
     entries.time(i),
@@ -20,7 +20,7 @@ it('an entry has its id, time, type and bytes as they were written', () => {
   const entries = entriesOf([
     { id: 'a', time: '2026-01-31T12:00:00.000001', type: 'auth:login', raw: '{"zoë":1}', version: 2 },
   ])
-  expect(told(entries)).toEqual([
+  expect(reported(entries)).toEqual([
     [
       'a',
       '2026-01-31T12:00:00.000001',
@@ -35,14 +35,14 @@ it('an entry has its id, time, type and bytes as they were written', () => {
 
 it('a slice and a pick return the same entries as before, and share the bytes', () => {
   const entries = entriesOf(someEntries(12))
-  const all = told(entries)
+  const all = reported(entries)
   fc.assert(
     fc.property(fc.nat(12), fc.nat(12), fc.array(fc.nat(11), { maxLength: 15 }), (a, b, indices) => {
       const [from, to] = [Math.min(a, b), Math.max(a, b)]
       const slice = entries.slice(from, to)
       const pick = entries.pick(indices)
-      expect(told(slice)).toEqual(all.slice(from, to))
-      expect(told(pick)).toEqual(indices.map((index) => all[index]))
+      expect(reported(slice)).toEqual(all.slice(from, to))
+      expect(reported(pick)).toEqual(indices.map((index) => all[index]))
       expect([slice.bytes, pick.bytes].every((bytes) => bytes === entries.bytes)).toBe(true)
     }),
   )
@@ -50,7 +50,7 @@ it('a slice and a pick return the same entries as before, and share the bytes', 
 
 it('a slice of a slice counts from the slice', () => {
   const entries = entriesOf(someEntries(10))
-  expect(told(entries.slice(2, 8).slice(1, 3))).toEqual(told(entries).slice(3, 5))
+  expect(reported(entries.slice(2, 8).slice(1, 3))).toEqual(reported(entries).slice(3, 5))
 })
 
 it('what does not exist is nothing, not an error', () => {
@@ -68,9 +68,9 @@ it('the entries between two instants are those that a full scan finds, and all o
     fc.property(fc.array(fc.nat(8), { maxLength: 12 }), instant, instant, (times, fromUs, toUs) => {
       const made = entriesOf(someEntries(times.length))
       const entries = new Entries(made.bytes, made.count, made.columns, Float64Array.from(times), made.types)
-      const wanted = told(entries).filter((_, i) => entries.at(i) >= fromUs && entries.at(i) < toUs)
+      const wanted = reported(entries).filter((_, i) => entries.at(i) >= fromUs && entries.at(i) < toUs)
       const between = entries.between(fromUs, toUs)
-      expect(told(between)).toEqual(wanted)
+      expect(reported(between)).toEqual(wanted)
       if (wanted.length === times.length) expect(between).toBe(entries)
     }),
   )

@@ -17,22 +17,22 @@ import { openControl } from '../../../src/control/server.ts'
 import type { Control } from '../../../src/control/server.ts'
 import type { ControlOptions } from '../../../src/control/questions.ts'
 import { unasked } from '../../fakes/unasked.ts'
-import { openBoardStand, ack } from '../observability/board-stand.ts'
+import { openRegistrySetup, ack } from '../observability/registry-setup.ts'
 
 let folder = ''
 const opened: Control[] = []
 const warnings: string[] = []
-const told: (LogFields | undefined)[] = []
+const reported: (LogFields | undefined)[] = []
 const say = (sentence: string, fields?: LogFields) => {
   warnings.push(sentence)
-  told.push(fields)
+  reported.push(fields)
 }
 const log: Log = { debug: say, info: say, warn: say, error: say, with: () => log }
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'control-'))
   warnings.length = 0
-  told.length = 0
+  reported.length = 0
 })
 afterEach(async () => {
   for (const control of opened.splice(0)) await control.close()
@@ -63,9 +63,9 @@ const journal: ControlOptions['journal'] = {
 const retry = async () => ({ count: 3, left: [{ sink: 'siem', why: 'types' as const, count: 1 }] })
 
 async function open(journalPath = join(folder, 'a.db')) {
-  const stand = openBoardStand()
-  ack(stand)
-  opened.push(await openControl({ ...unasked, ...stand, journalPath, journal, retry, log }))
+  const setup = openRegistrySetup()
+  ack(setup)
+  opened.push(await openControl({ ...unasked, ...setup, journalPath, journal, retry, log }))
   return journalPath
 }
 
@@ -150,5 +150,5 @@ test('unknown or unreadable questions are refused without internal messages', as
   expect(failed.status).toBe(500)
   expect(failed.text).not.toContain('inner')
   const named = { question: 'POST /quarantine/raw', error: 'TypeError' }
-  expect(told).toEqual([{ ...named, code: 'disk_failed', cause: 'the disk fails' }])
+  expect(reported).toEqual([{ ...named, code: 'disk_failed', cause: 'the disk fails' }])
 })

@@ -8,13 +8,13 @@ const MINUTE = 60_000
 
 it('a failure is logged the 1st, 2nd, 4th, 8th time in a row', () => {
   const failures = new FailureBackoff(() => 0)
-  const told: number[] = []
+  const reported: number[] = []
   for (let i = 1; i <= 20; i++) {
     const { count, logDue } = failures.next(held)
     expect(count).toBe(i)
-    if (logDue) told.push(i)
+    if (logDue) reported.push(i)
   }
-  expect(told).toEqual([1, 2, 4, 8, 16])
+  expect(reported).toEqual([1, 2, 4, 8, 16])
 })
 
 it('after a logged success the next failure is logged', () => {
@@ -93,13 +93,13 @@ it('another status is another cause, at any address; another port is not', () =>
 it('alternating causes log a line a minute at most, and so do messages that never repeat', () => {
   let now = 0
   const failures = new FailureBackoff(() => now)
-  let told = 0
+  let reported = 0
   const word = (i: number) => String.fromCharCode(97 + (i % 26), 97 + (Math.floor(i / 26) % 26))
   for (let i = 0; i < 600; i++) {
-    if (failures.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).logDue) told++
+    if (failures.next(new ConnectorError('timeout', i % 2 ? 'late' : word(i))).logDue) reported++
     now += 1_000
   }
-  expect(told).toBeLessThan(40)
+  expect(reported).toBeLessThan(40)
   now += 10 * MINUTE
   // Where they change slowly, each change is logged.
   for (const message of ['late', 'early', 'late', 'early']) {

@@ -12,11 +12,11 @@ interface Told {
 
 function membersOf(json: string): Told[] {
   const raw = Buffer.from(json)
-  const told: Told[] = []
+  const reported: Told[] = []
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {
-    told.push({ key: stringAt(raw, keyStart, keyEnd), value: raw.toString('utf8', valueStart, valueEnd) })
+    reported.push({ key: stringAt(raw, keyStart, keyEnd), value: raw.toString('utf8', valueStart, valueEnd) })
   })
-  return told
+  return reported
 }
 
 const space = fc.constantFrom('', '', ' ', '\t ', '   ')
@@ -124,9 +124,9 @@ describe('a compact entry', () => {
     const raw = Buffer.from(
       `{"b":${part},"id":"a","c":${part},"a":${part.repeat(1)},"d":"${'y'.repeat(200)}"}`,
     )
-    const told = JSON.parse(text(compactEntry(raw, 320))) as Record<string, unknown>
-    expect(Object.keys(told)).toEqual(['id', 'c', 'a', 'auditferry_dropped'])
-    expect(told['auditferry_dropped']).toEqual([
+    const reported = JSON.parse(text(compactEntry(raw, 320))) as Record<string, unknown>
+    expect(Object.keys(reported)).toEqual(['id', 'c', 'a', 'auditferry_dropped'])
+    expect(reported['auditferry_dropped']).toEqual([
       { field: 'b', bytes: 100 },
       { field: 'd', bytes: 202 },
     ])

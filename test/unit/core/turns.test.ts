@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest'
 import { turns } from '../../../src/core/abort.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven } from '../app/desk.ts'
+import { driven } from '../app/audit-harness.ts'
 
-function stand() {
+function setup() {
   const clock = new VirtualClock(0)
   let slept = 0
   const sleep: VirtualClock['sleep'] = (ms, signal) => {
@@ -21,7 +21,7 @@ function stand() {
 }
 
 it('others get a turn after 20 ms of work, and no sooner', async () => {
-  const { worked, slept } = stand()
+  const { worked, slept } = setup()
   await worked(19)
   expect(slept()).toBe(0)
   await worked(1)
@@ -31,7 +31,7 @@ it('others get a turn after 20 ms of work, and no sooner', async () => {
 })
 
 it('a stop during another turn ends the work', async () => {
-  const { worked, stop } = stand()
+  const { worked, stop } = setup()
   stop.abort()
   await worked(5)
   await expect(worked(20)).rejects.toMatchObject({ code: 'aborted' })

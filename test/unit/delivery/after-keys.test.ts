@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { AfterKeys } from '../../../src/delivery/policy.ts'
-import { never } from './quay.ts'
+import { never } from './rig.ts'
 
 it('confirmations that arrive at a stop also reach a delivery that opened late', async () => {
   const heard: AbortSignal[] = []

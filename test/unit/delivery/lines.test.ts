@@ -8,7 +8,7 @@ import type { Batch } from '../../../src/contracts/journal.ts'
 import { ByteWriter } from '../../../src/core/bytes.ts'
 import { rawFormat, runOf, someEntries } from '../../fakes/lines.ts'
 import { FakeSink, textsOf } from '../../fakes/sink.ts'
-import { SinkNotes } from '../../fakes/watches.ts'
+import { SinkNotes } from '../../fakes/reporters.ts'
 
 const sink = new FakeSink()
 const giveBack = () => undefined
@@ -74,12 +74,12 @@ it('a batch takes memory for its raw bytes and its lines', () => {
 
 it('delays are reported in one call per bucket, with their mean, and none is negative', () => {
   const reporter = new SinkNotes()
-  const told: [number, number][] = []
-  reporter.delivered = (delayMs, entries) => void told.push([delayMs, entries])
+  const reported: [number, number][] = []
+  reporter.delivered = (delayMs, entries) => void reported.push([delayMs, entries])
   const now = Date.UTC(2026, 10, 21)
   const ago = [200, 600, 70_000, 80_000, -5_000, 1e10].map((ms) => (now - ms) * 1000)
   reportAccepted(reporter, now, Float64Array.from(ago))
-  expect(told.map(([delayMs, entries]) => [Math.round(delayMs), entries])).toEqual([
+  expect(reported.map(([delayMs, entries]) => [Math.round(delayMs), entries])).toEqual([
     [267, 3],
     [75_000, 2],
     [1e10, 1],

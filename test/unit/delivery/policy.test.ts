@@ -11,7 +11,7 @@ import type { StepResult } from '../../../src/delivery/loop.ts'
 import { openAfterKeys, type Policy, type PolicySettings } from '../../../src/delivery/policy.ts'
 import { hecFrame } from '../../../src/sinks/splunk-hec/body.ts'
 import { linesOf, runOf } from '../../fakes/lines.ts'
-import { never, openQuay } from './quay.ts'
+import { never, openRig } from './rig.ts'
 
 const KEY = 'k'.repeat(32)
 const idle = { step: async (): Promise<StepResult> => Infinity }
@@ -148,23 +148,23 @@ describe('formats and frames of a changed entry', () => {
 
 describe('delivery', () => {
   test('denied entries are counted as filtered and acknowledged; changed ones go out changed, also after a crash', async () => {
-    const quay = await openQuay()
-    await quay.append(1, { body: 'gone' })
-    await quay.append(2, { body: 'privileged' })
+    const rig = await openRig()
+    await rig.append(1, { body: 'gone' })
+    await rig.append(2, { body: 'privileged' })
     const policy = policyOf({ redact: [{ fields: ['body'], with: 'drop' }], deny: { body: ['gone'] } })
-    const berth = quay.berth('archive', { redact: policy.redact, wanted: policy.allowed(all) })
-    berth.sink.answer = () => {
+    const sinkRig = rig.sinkRig('archive', { redact: policy.redact, wanted: policy.allowed(all) })
+    sinkRig.sink.answer = () => {
       throw new ConnectorError('unreachable', 'gone')
     }
-    await expect(berth.step()).rejects.toThrow('gone')
-    berth.restart()
-    berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
-    await berth.empty()
-    const [first, second] = berth.sink.deliveries
+    await expect(sinkRig.step()).rejects.toThrow('gone')
+    sinkRig.restart()
+    sinkRig.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
+    await sinkRig.empty()
+    const [first, second] = sinkRig.sink.deliveries
     expect(first?.texts).toHaveLength(2)
     expect(second?.texts).toEqual(first?.texts)
     for (const text of first?.texts ?? []) expect(text).not.toContain('"body"')
-    expect(berth.reporter.filtered).toBe(1)
+    expect(sinkRig.reporter.filtered).toBe(1)
   })
 })
 
@@ -175,22 +175,22 @@ describe('a retried dead letter', () => {
   })
 
   test('follows the current policy; if that denies it, it is not sent and counts as filtered', async () => {
-    const quay = await openQuay()
-    await quay.append(1, { body: 'privileged' })
+    const rig = await openRig()
+    await rig.append(1, { body: 'privileged' })
     const { redact } = policyOf({ redact: [{ fields: ['body'], with: 'truncate', bytes: 3 }] })
-    const berth = quay.berth('archive', { redact })
-    berth.sink.answer = refuseAll
-    await berth.empty()
-    await quay.journal.retryDeadLetters({})
-    await berth.empty()
-    expect(berth.sink.deliveries.map(({ texts: [text = ''] }) => text.slice(text.indexOf('"body"')))).toEqual(
-      Array(2).fill('"body":"pri…[truncated 7 bytes]"}'),
-    )
-    await quay.journal.retryDeadLetters({})
-    berth.restart({ wanted: policyOf({ deny: { body: ['privileged'] } }).allowed(berth.options.wanted) })
-    await berth.empty()
-    expect([berth.sink.deliveries.length, berth.reporter.filtered]).toEqual([2, 1])
-    const { rows } = await accountReport(quay.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
+    const sinkRig = rig.sinkRig('archive', { redact })
+    sinkRig.sink.answer = refuseAll
+    await sinkRig.empty()
+    await rig.journal.retryDeadLetters({})
+    await sinkRig.empty()
+    expect(
+      sinkRig.sink.deliveries.map(({ texts: [text = ''] }) => text.slice(text.indexOf('"body"'))),
+    ).toEqual(Array(2).fill('"body":"pri…[truncated 7 bytes]"}'))
+    await rig.journal.retryDeadLetters({})
+    sinkRig.restart({ wanted: policyOf({ deny: { body: ['privileged'] } }).allowed(sinkRig.options.wanted) })
+    await sinkRig.empty()
+    expect([sinkRig.sink.deliveries.length, sinkRig.reporter.filtered]).toEqual([2, 1])
+    const { rows } = await accountReport(rig.journal, { fromDay: 0, toDay: 1e6 }, ['archive'])
     expect(rows).toMatchObject([
       { kept: 1, accepted: 0, filtered: 1, dead_lettered: 0, pending: 0, missing: 0 },
     ])
@@ -234,7 +234,7 @@ describe('settings', () => {
     ],
     ['too short', () => ` ${'p'.repeat(31)}\n`, 'shorter than 32 bytes'],
     ['no text', () => `${'p'.repeat(40)}\ufffd`, 'it is not text'],
-  ])('a key that is %s blocks the sink until it is valid, and nothing goes out', async (_, bad, told) => {
+  ])('a key that is %s blocks the sink until it is valid, and nothing goes out', async (_, bad, reported) => {
     let read: () => string = bad
     let opened = 0
     const stepper = openAfterKeys(
@@ -251,7 +251,7 @@ describe('settings', () => {
       if (!(error instanceof ConnectorError)) return expect.fail('it went on')
       expect([error.action, opened]).toEqual(['block', 0])
       expect(error.message).toContain('/run/hash-key')
-      expect(error.message).toContain(told)
+      expect(error.message).toContain(reported)
       expect(error.message).not.toMatch(/ppp|planted/)
     }
     read = () => `${KEY}\n`

@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { probe } from '../../../src/delivery/probe.ts'
-import { SinkNotes } from '../../fakes/watches.ts'
+import { SinkNotes } from '../../fakes/reporters.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 
-function stand(answers: readonly (ConnectorError | 'ready' | 'hangs')[]) {
+function setup(answers: readonly (ConnectorError | 'ready' | 'hangs')[]) {
   const left = [...answers]
   const reporter = new SinkNotes()
   const lines: string[] = []
@@ -36,13 +36,13 @@ const down = new ConnectorError('unreachable', 'siem is down')
 
 describe('a starting sink', () => {
   it('is probed once if its receiver answers', async () => {
-    const { run, reporter, asked, lines } = stand([])
+    const { run, reporter, asked, lines } = setup([])
     await run()
     expect([reporter.probes, asked.length, lines]).toEqual([['ready'], 1, []])
   })
 
   it('reports a failing probe at once, probes again with growing pauses, and is healthy at the first good answer', async () => {
-    const { run, reporter, asked, lines } = stand([missing, missing, down])
+    const { run, reporter, asked, lines } = setup([missing, missing, down])
     await run()
     expect(reporter.probes).toEqual(['not_found', 'not_found', 'unreachable', 'ready'])
     expect(asked[0]).toBe(0)
@@ -54,14 +54,14 @@ describe('a starting sink', () => {
   })
 
   it('is not probed any more after a delivery: its outcome decides', async () => {
-    const { run, reporter, asked } = stand([missing, missing, missing])
+    const { run, reporter, asked } = setup([missing, missing, missing])
     reporter.delivering()()
     await run()
     expect([reporter.probes, asked]).toEqual([[], []])
   })
 
   it('ends with the process while a probe hangs, even one that ignores the abort', async () => {
-    const { run, stop, reporter } = stand(['hangs'])
+    const { run, stop, reporter } = setup(['hangs'])
     const over = run()
     await new Promise((resolve) => setImmediate(resolve))
     stop.abort()
@@ -71,13 +71,13 @@ describe('a starting sink', () => {
 
   it('ends the process on a bug or a fatal error in the probe', async () => {
     for (const error of [new TypeError('a bug'), new ConnectorError('disk_failed', 'gone')]) {
-      const { run } = stand([error as ConnectorError])
+      const { run } = setup([error as ConnectorError])
       await expect(run()).rejects.toBe(error)
     }
   })
 
   it('is not probed if its kind has no probe', async () => {
-    const { run, sink, reporter } = stand([])
+    const { run, sink, reporter } = setup([])
     Object.assign(sink, { probe: undefined })
     await run()
     expect(reporter.probes).toEqual([])

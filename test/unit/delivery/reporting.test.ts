@@ -4,56 +4,56 @@ import { runDispatcher } from '../../../src/delivery/loop.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { MINUTE_MS } from '../../../src/core/time.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, START } from './quay.ts'
-import type { Berth, Quay } from './quay.ts'
+import { never, openRig, START } from './rig.ts'
+import type { SinkRig, Rig } from './rig.ts'
 
 /** A receiver that refuses everything, one entry per batch. */
 async function refused() {
-  const quay = await openQuay()
-  const berth = quay.berth('archive', { batch: { maxEntries: 1 } })
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig('archive', { batch: { maxEntries: 1 } })
   let number = 0
-  berth.sink.answer = ({ lines }) => ({
+  sinkRig.sink.answer = ({ lines }) => ({
     acknowledged: lines.count,
     rejected: [{ index: 0, code: 'refused', reason: `no, ${number++ % 200}`, own: true }],
   })
-  const told = () =>
-    quay.log.lines
+  const reported = () =>
+    rig.log.lines
       .filter((line) => line.includes('they became dead letters'))
       .map((line) => JSON.parse(line.slice(line.indexOf('{'))) as { entries: number; moreReasons?: number })
-  return { quay, berth, told }
+  return { rig, sinkRig, reported }
 }
 
 test('thousands refused within a minute are one log line, and then their sum', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(1000)
-  await berth.empty()
-  expect(told()).toEqual([{ entries: 1, code: 'refused', reason: 'no, 0' }])
-  expect(await quay.journal.deadLetters({})).toHaveLength(1000)
-  expect(berth.reporter.deadLettered).toBe(1000)
-  quay.clock.advance(quay.clock.now() + MINUTE_MS)
-  await quay.append(1)
-  await berth.empty()
-  expect(told()[1]).toMatchObject({ entries: 1000, code: 'refused', reason: 'no, 1' })
-  expect(told()[1]?.moreReasons).toBe(99)
-  expect(told()).toHaveLength(2)
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(1000)
+  await sinkRig.empty()
+  expect(reported()).toEqual([{ entries: 1, code: 'refused', reason: 'no, 0' }])
+  expect(await rig.journal.deadLetters({})).toHaveLength(1000)
+  expect(sinkRig.reporter.deadLettered).toBe(1000)
+  rig.clock.advance(rig.clock.now() + MINUTE_MS)
+  await rig.append(1)
+  await sinkRig.empty()
+  expect(reported()[1]).toMatchObject({ entries: 1000, code: 'refused', reason: 'no, 1' })
+  expect(reported()[1]?.moreReasons).toBe(99)
+  expect(reported()).toHaveLength(2)
 })
 
 test('the rest of a row is logged with the first accepted batch a minute later', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(5)
-  await berth.empty()
-  berth.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
-  await quay.append(1)
-  await berth.empty()
-  expect(told()).toHaveLength(1)
-  quay.clock.advance(quay.clock.now() + MINUTE_MS)
-  await quay.append(1)
-  await berth.empty()
-  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(5)
+  await sinkRig.empty()
+  sinkRig.sink.answer = ({ lines }) => ({ acknowledged: lines.count, rejected: [] })
+  await rig.append(1)
+  await sinkRig.empty()
+  expect(reported()).toHaveLength(1)
+  rig.clock.advance(rig.clock.now() + MINUTE_MS)
+  await rig.append(1)
+  await sinkRig.empty()
+  expect(reported().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
 /** Delivers until `ms` after the start of time. */
-async function shipUntil({ clock }: Quay, { dispatcher, options }: Berth, ms: number) {
+async function shipUntil({ clock }: Rig, { dispatcher, options }: SinkRig, ms: number) {
   const stop = new AbortController()
   const stepsAt: number[] = []
   const step = async (signal: AbortSignal) => {
@@ -69,78 +69,78 @@ async function shipUntil({ clock }: Quay, { dispatcher, options }: Berth, ms: nu
 }
 
 test('the rest of a row is logged after its minute, though nothing more is acknowledged', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(5)
-  await shipUntil(quay, berth, MINUTE_MS - 1)
-  expect(told().map(({ entries }) => entries)).toEqual([1])
-  const stepsAt = await shipUntil(quay, berth, 10 * MINUTE_MS)
-  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(5)
+  await shipUntil(rig, sinkRig, MINUTE_MS - 1)
+  expect(reported().map(({ entries }) => entries)).toEqual([1])
+  const stepsAt = await shipUntil(rig, sinkRig, 10 * MINUTE_MS)
+  expect(reported().map(({ entries }) => entries)).toEqual([1, 4])
   expect(stepsAt.at(-1)).toBe(MINUTE_MS)
 })
 
 test.each([1, 2])(
   'the rest of a row is logged after its minute, though one of %i batches awaits confirmation',
   async (most) => {
-    const { quay, berth, told } = await refused()
-    await quay.append(5)
-    await berth.empty()
-    berth.sink.maxUnconfirmed = most
-    const confirmed = (signal: AbortSignal) => quay.clock.sleep(60 * MINUTE_MS, signal)
-    berth.sink.answer = ({ lines }) => ({
+    const { rig, sinkRig, reported } = await refused()
+    await rig.append(5)
+    await sinkRig.empty()
+    sinkRig.sink.maxUnconfirmed = most
+    const confirmed = (signal: AbortSignal) => rig.clock.sleep(60 * MINUTE_MS, signal)
+    sinkRig.sink.answer = ({ lines }) => ({
       acknowledged: lines.count,
       rejected: [],
       confirmation: { detail: '', confirmed },
     })
-    await quay.append(1)
-    await shipUntil(quay, berth, 2 * MINUTE_MS)
-    expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+    await rig.append(1)
+    await shipUntil(rig, sinkRig, 2 * MINUTE_MS)
+    expect(reported().map(({ entries }) => entries)).toEqual([1, 4])
   },
 )
 
 test('the rest of a row is logged after its minute, though the receiver is down by then', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(5)
-  await berth.empty()
-  berth.sink.answer = () => {
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(5)
+  await sinkRig.empty()
+  sinkRig.sink.answer = () => {
     throw new ConnectorError('unreachable', 'nobody is there')
   }
-  await quay.append(1)
-  await expect(berth.step()).rejects.toThrow('nobody')
-  expect(told()).toHaveLength(1)
-  quay.clock.advance(quay.clock.now() + MINUTE_MS)
-  await expect(berth.step()).rejects.toThrow('nobody')
-  expect(told().map(({ entries }) => entries)).toEqual([1, 4])
+  await rig.append(1)
+  await expect(sinkRig.step()).rejects.toThrow('nobody')
+  expect(reported()).toHaveLength(1)
+  rig.clock.advance(rig.clock.now() + MINUTE_MS)
+  await expect(sinkRig.step()).rejects.toThrow('nobody')
+  expect(reported().map(({ entries }) => entries)).toEqual([1, 4])
 })
 
 test('a sum names the codes that it counts, and refused entries are no success', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(1)
-  await berth.empty()
-  quay.clock.advance(quay.clock.now() + MINUTE_MS)
-  berth.sink.answer = ({ lines }) => ({
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(1)
+  await sinkRig.empty()
+  rig.clock.advance(rig.clock.now() + MINUTE_MS)
+  sinkRig.sink.answer = ({ lines }) => ({
     acknowledged: lines.count,
     rejected: [{ index: 0, code: 'too_large', reason: 'no', own: true }],
   })
-  await quay.append(1)
-  await berth.empty()
-  expect(told()).toMatchObject([{ code: 'refused' }, { code: 'too_large' }])
-  expect(berth.reporter).toMatchObject({ successes: 0, deadLettered: 2 })
+  await rig.append(1)
+  await sinkRig.empty()
+  expect(reported()).toMatchObject([{ code: 'refused' }, { code: 'too_large' }])
+  expect(sinkRig.reporter).toMatchObject({ successes: 0, deadLettered: 2 })
 })
 
 test('a single run logs the rest at its end', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(7)
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(7)
   const single = { nothingMoreComes: () => true }
-  berth.restart(single)
-  await runDispatcher(berth.dispatcher, { ...berth.options, ...single }, never)
-  expect(told().map(({ entries }) => entries)).toEqual([1, 6])
+  sinkRig.restart(single)
+  await runDispatcher(sinkRig.dispatcher, { ...sinkRig.options, ...single }, never)
+  expect(reported().map(({ entries }) => entries)).toEqual([1, 6])
 })
 
 test('a stop logs what was not logged yet', async () => {
-  const { quay, berth, told } = await refused()
-  await quay.append(7)
-  await berth.empty()
-  await berth.dispatcher.hearOut(never)
-  await berth.dispatcher.hearOut(never)
-  expect(told().map(({ entries }) => entries)).toEqual([1, 6])
+  const { rig, sinkRig, reported } = await refused()
+  await rig.append(7)
+  await sinkRig.empty()
+  await sinkRig.dispatcher.hearOut(never)
+  await sinkRig.dispatcher.hearOut(never)
+  expect(reported().map(({ entries }) => entries)).toEqual([1, 6])
 })

@@ -36,24 +36,24 @@ const ofText: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 /** The entry's members, as docs/formats.md says to get them back. */
 function membersIn(source: string, { classId, extension }: CefEvent): Map<string, Json> {
-  const told = new Map<string, Json>()
+  const reported = new Map<string, Json>()
   const group = source.split('.')[0] ?? ''
-  if (['audit', 'vault.projects'].includes(source) && classId !== source) told.set('type', classId)
+  if (['audit', 'vault.projects'].includes(source) && classId !== source) reported.set('type', classId)
   for (const [key, member] of Object.entries(ofText[group] ?? {})) {
     const value = extension.get(key)
-    if (value !== undefined) told.set(member, value)
+    if (value !== undefined) reported.set(member, value)
   }
   const labelled = (key: string) => [extension.get(`${key}Label`) ?? '', extension.get(key)] as const
   for (const [label, value] of [labelled('cs2'), labelled('cs5')])
-    if (value !== undefined) told.set(label, value)
+    if (value !== undefined) reported.set(label, value)
   for (const [label, value] of [labelled('cn2'), labelled('cn3'), labelled('cs1')])
-    if (value !== undefined) told.set(label, readJson(value))
+    if (value !== undefined) reported.set(label, readJson(value))
   const [label, others] = labelled('cs4')
   if (others !== undefined) {
     expect(label).toBe('other_fields')
-    for (const [member, value] of membersOf(others)) told.set(member, value)
+    for (const [member, value] of membersOf(others)) reported.set(member, value)
   }
-  return told
+  return reported
 }
 
 const escaped = (text: string) =>
@@ -72,10 +72,10 @@ describe('any entry can be read back from its line of CEF, member by member, and
       fc.property(anyEntry(source), (json) => {
         const run = runOfJson(source, json)
         const event = parseCef(lineOf(format, run))
-        const [told, wanted] = [membersIn(source, event), membersOf(json)]
+        const [reported, wanted] = [membersIn(source, event), membersOf(json)]
         // Of the older history: the field of the user has the value that is under this name among the others.
-        if (wanted.has('email') && !wanted.has('user')) told.delete('user')
-        expect(told).toEqual(wanted)
+        if (wanted.has('email') && !wanted.has('user')) reported.delete('user')
+        expect(reported).toEqual(wanted)
         const { name, severity } = eventType(source, run.entries.type(0))
         expect([event.name, event.severity]).toEqual([name, severity])
         expect([event.vendor, event.product, event.version]).toEqual(['Auditferry', 'Workspace', '1'])
@@ -120,13 +120,13 @@ describe('a field of CEF', () => {
   })
 
   test('never has half of a character, wherever it is cut', () => {
-    for (const [before, told] of [
+    for (const [before, reported] of [
       [1021, `${'x'.repeat(1021)}😀`],
       [1022, 'x'.repeat(1022)],
       [1023, 'x'.repeat(1023)],
     ] as const) {
       const user = `${'x'.repeat(before)}😀😀`
-      expect(parseCef(lineFor('audit', { ...plain.audit, user })).extension.get('suser')).toBe(told)
+      expect(parseCef(lineFor('audit', { ...plain.audit, user })).extension.get('suser')).toBe(reported)
     }
   })
 
@@ -140,8 +140,8 @@ describe('a field of CEF', () => {
             () => 'x'.repeat(before) + written.repeat(9000),
           )
           const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
-          const told = neutralText(user, '').slice(0, 1023)
-          expect(told.startsWith(extension.get('suser') ?? '-')).toBe(true)
+          const reported = neutralText(user, '').slice(0, 1023)
+          expect(reported.startsWith(extension.get('suser') ?? '-')).toBe(true)
           expect(extension.get('suser')?.length).toBeGreaterThan(1021)
           expect(membersOf(extension.get('cs4') ?? '').get('user')).toBe(user)
         }
@@ -293,8 +293,8 @@ describe('a line of CEF', () => {
   test('of an entry full of control characters stays within a few times its size', () => {
     const json = JSON.stringify({ ...plain.audit, data: '\x7f'.repeat(1_200_000) })
     const { extension } = parseCef(lineOf(cef(), runOfJson('audit', json)))
-    const told = readJson(extension.get('cs1') ?? '')
-    expect(told).toBe('\x7f'.repeat(2 ** 20) + '?'.repeat(1_200_000 - 2 ** 20))
+    const reported = readJson(extension.get('cs1') ?? '')
+    expect(reported).toBe('\x7f'.repeat(2 ** 20) + '?'.repeat(1_200_000 - 2 ** 20))
   })
 
   test('every type that is documented has a name and a severity, each once', () => {

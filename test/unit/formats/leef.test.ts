@@ -25,23 +25,23 @@ const ofNumber = { parentThreadId: 'parent_thread_id', filesCount: 'files_count'
 
 /** The entry's members, as docs/formats.md says to get them back. */
 function membersIn(source: string, { eventId, attributes }: LeefEvent): Map<string, Json> {
-  const told = new Map<string, Json>()
-  if (['audit', 'vault.projects'].includes(source) && eventId !== source) told.set('type', eventId)
+  const reported = new Map<string, Json>()
+  if (['audit', 'vault.projects'].includes(source) && eventId !== source) reported.set('type', eventId)
   for (const [key, member] of Object.entries(ofText[source.split('.')[0] ?? ''] ?? {})) {
     const value = attributes.get(key)
-    if (value !== undefined) told.set(member, value)
+    if (value !== undefined) reported.set(member, value)
   }
-  told.set(attributes.get('timeField') ?? '', attributes.get('time') ?? '')
+  reported.set(attributes.get('timeField') ?? '', attributes.get('time') ?? '')
   for (const [key, member] of [
     ...Object.entries(ofNumber),
     ['details', attributes.get('detailsField') ?? ''] as const,
   ]) {
     const value = attributes.get(key)
-    if (value !== undefined) told.set(member, readJson(value))
+    if (value !== undefined) reported.set(member, readJson(value))
   }
   const others = attributes.get('otherFields')
-  if (others !== undefined) for (const [member, value] of membersOf(others)) told.set(member, value)
-  return told
+  if (others !== undefined) for (const [member, value] of membersOf(others)) reported.set(member, value)
+  return reported
 }
 
 const lineFor = (source: (typeof sources)[number], entry: object) =>
@@ -54,10 +54,10 @@ describe('any entry can be read back from its line of LEEF, member by member, an
       fc.property(anyEntry(source), (json) => {
         const run = runOfJson(source, json)
         const event = parseLeef(lineOf(format, run))
-        const [told, wanted] = [membersIn(source, event), membersOf(json)]
+        const [reported, wanted] = [membersIn(source, event), membersOf(json)]
         // Of the older history: the field of the user has the value that is under this name among the others.
-        if (wanted.has('email') && !wanted.has('user')) told.delete('user')
-        expect(told).toEqual(wanted)
+        if (wanted.has('email') && !wanted.has('user')) reported.delete('user')
+        expect(reported).toEqual(wanted)
         expect([event.vendor, event.product, event.version]).toEqual(['Auditferry', 'Workspace', '1'])
         const { name, severity } = eventType(source, run.entries.type(0))
         const fixed = { sev: String(severity), eventName: name, workspace: 'acme', source }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { yieldToDeliveries } from '../../../src/ingest/loop.ts'
 import type { Pressure } from '../../../src/contracts/journal.ts'
 import { VirtualClock } from '../../simulation/virtual-clock.ts'
-import { driven } from '../app/desk.ts'
+import { driven } from '../app/audit-harness.ts'
 
 const MIB = 1024 * 1024
 

@@ -11,12 +11,12 @@ import type { Recalled } from '../../../src/contracts/reporter.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
 import { partOf } from '../../../src/sources/shared.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
+import { SourceNotes } from '../../fakes/reporters.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { never, openQuay, START } from '../delivery/quay.ts'
-import type { Quay } from '../delivery/quay.ts'
-import { driven } from '../app/desk.ts'
+import { never, openRig, START } from '../delivery/rig.ts'
+import type { Rig } from '../delivery/rig.ts'
+import { driven } from '../app/audit-harness.ts'
 
 const MINUTE = 60_000
 const stream = { workspace: 'acme', source: 'audit' } as const
@@ -54,15 +54,15 @@ class FakeSource implements Source {
   }
 }
 
-function collectorOf(quay: Quay, source: FakeSource, more: Partial<IngestOptions> = {}) {
+function collectorOf(rig: Rig, source: FakeSource, more: Partial<IngestOptions> = {}) {
   const reporter = new SourceNotes()
-  source.now = () => quay.clock.now()
+  source.now = () => rig.clock.now()
   const collector: IngestOptions = {
     source,
-    journal: quay.journal,
+    journal: rig.journal,
     reporter,
-    log: quay.log,
-    clock: quay.clock,
+    log: rig.log,
+    clock: rig.clock,
     random: () => 0.5,
     wanted: () => true,
     once: false,
@@ -71,84 +71,84 @@ function collectorOf(quay: Quay, source: FakeSource, more: Partial<IngestOptions
   return { collector, reporter }
 }
 
-async function pass(quay: Quay, until: number): Promise<void> {
+async function pass(rig: Rig, until: number): Promise<void> {
   for (;;) {
     await settled()
-    if (!quay.clock.advance(until)) return
+    if (!rig.clock.advance(until)) return
   }
 }
 
 it('a page of several chunks lands chunk by chunk, and the cursor with the last', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(function* () {
     yield page(1, 3)
-    expect(quay.journal.stats().entries).toBe(3)
+    expect(rig.journal.stats().entries).toBe(3)
     yield page(4, 3, { cursor: 'six' })
   })
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   expect((await ingestOnce(collector, undefined, never)).cursor).toBe('six')
-  expect(await quay.journal.cursor(stream)).toBe('six')
+  expect(await rig.journal.cursor(stream)).toBe('six')
   expect([reporter.sum('added'), reporter.successes, source.closed]).toEqual([6, 1, 1])
 })
 
 it('after each chunk that it keeps, reading yields to deliveries that are close behind', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
-  const { collector } = collectorOf(quay, source)
-  const journal = withMethods(quay.journal, {
-    pressure: () => ({ ...quay.journal.pressure(), bytes: 6 * 1024 * 1024 }),
+  const { collector } = collectorOf(rig, source)
+  const journal = withMethods(rig.journal, {
+    pressure: () => ({ ...rig.journal.pressure(), bytes: 6 * 1024 * 1024 }),
   })
-  await driven(quay.clock, ingestOnce({ ...collector, journal }, undefined, never))
-  expect(quay.clock.now() - START).toBe(50)
+  await driven(rig.clock, ingestOnce({ ...collector, journal }, undefined, never))
+  expect(rig.clock.now() - START).toBe(50)
 })
 
 it('a read that moves no cursor keeps the one it began with', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => [page(1, 3)])
-  expect((await ingestOnce(collectorOf(quay, source).collector, 'here', never)).cursor).toBe('here')
+  expect((await ingestOnce(collectorOf(rig, source).collector, 'here', never)).cursor).toBe('here')
 })
 
 it('a failure in the middle of a page keeps its chunks and the old cursor, and reading again adds no duplicates', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   let broken = true
   const source = new FakeSource(function* () {
     yield page(1, 3)
     if (broken) throw new ConnectorError('unreachable', 'cut')
     yield page(4, 3, { cursor: 'six' })
   })
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   await expect(ingestOnce(collector, 'zero', never)).rejects.toMatchObject({ code: 'unreachable' })
-  expect(await quay.journal.cursor(stream)).toBeUndefined()
+  expect(await rig.journal.cursor(stream)).toBeUndefined()
   broken = false
   await ingestOnce(collector, 'zero', never)
-  expect(quay.journal.stats().entries).toBe(6)
+  expect(rig.journal.stats().entries).toBe(6)
   expect(reporter.sum('known')).toBe(3)
 })
 
-function remembering(quay: Quay, source: FakeSource) {
+function remembering(rig: Rig, source: FakeSource) {
   const notes = new SourceNotes()
-  const told = {
+  const reported = {
     ...silentReporter,
     caughtUp: () => notes.caughtUp(),
     recalled: (last: Recalled) => notes.recalled(last),
   }
-  const reads = openReadTimes(stream, told, { state: quay.journal.state, clock: quay.clock })
-  return { notes, reads, ...collectorOf(quay, source, { reads, reporter: reads.reporter }) }
+  const reads = openReadTimes(stream, reported, { state: rig.journal.state, clock: rig.clock })
+  return { notes, reads, ...collectorOf(rig, source, { reads, reporter: reads.reporter }) }
 }
 
 it('the time of the last successful read lands with its last chunk, and the next process reports it', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => [page(1, 3), page(4, 3, { cursor: 'six' })])
-  const first = remembering(quay, source)
+  const first = remembering(rig, source)
   first.reads.reporter.caughtUp()
   await ingestOnce(first.collector, undefined, never)
   expect(first.notes.caughtUps).toBe(1)
-  const next = remembering(quay, source)
+  const next = remembering(rig, source)
   await next.reads.recall()
   expect(next.notes.recalls).toEqual([{ readAt: START, caughtUpAt: START, gapAt: 0 }])
   // What was known of being caught up survives to the process after that.
   await ingestOnce(next.collector, 'six', never)
-  expect(await quay.journal.state.get('read:acme:audit')).toBe(`${START} ${START}`)
+  expect(await rig.journal.state.get('read:acme:audit')).toBe(`${START} ${START}`)
 })
 
 it.each([
@@ -159,12 +159,12 @@ it.each([
     [page(1, 3, { fault: new ConnectorError('bad_reply', 'bad') }), page(4, 1, { cursor: 'four' })],
   ],
 ])('a read that %s is kept as no success', async (_what, pages) => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(function* () {
     yield* pages
     throw new ConnectorError('unreachable', 'cut')
   })
-  const { collector, reads, notes } = remembering(quay, source)
+  const { collector, reads, notes } = remembering(rig, source)
   await expect(ingestOnce(collector, undefined, never)).rejects.toThrow()
   await reads.recall()
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
@@ -173,67 +173,67 @@ it.each([
 it.each([`${START + MINUTE} 0`, 'not a time', ''])(
   'a stored success of %j counts for nothing',
   async (value) => {
-    const quay = await openQuay()
-    await quay.journal.state.put('read:acme:audit', value)
-    const { reads, notes } = remembering(quay, new FakeSource(() => []))
+    const rig = await openRig()
+    await rig.journal.state.put('read:acme:audit', value)
+    const { reads, notes } = remembering(rig, new FakeSource(() => []))
     await reads.recall()
     expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: 0 }])
   },
 )
 
 it('the time of a gap lands with it, in a bad page too', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const fault = new ConnectorError('bad_reply', 'bad')
   const source = new FakeSource(() => [page(1, 1, { gaps: 1, cursor: 'one', fault })])
-  const { collector, reads, notes } = remembering(quay, source)
+  const { collector, reads, notes } = remembering(rig, source)
   expect((await ingestOnce(collector, undefined, never)).fault).toBe(fault)
   await reads.recall()
   expect(notes.recalls).toEqual([{ readAt: 0, caughtUpAt: 0, gapAt: START }])
 })
 
 it('a page that cannot be kept is dropped and its request closed', async () => {
-  const quay = await openQuay(['archive'], 100)
-  await quay.append(5)
+  const rig = await openRig(['archive'], 100)
+  await rig.append(5)
   const source = new FakeSource(() => [page(100, 3), page(103, 3, { cursor: 'on' })])
-  const { collector } = collectorOf(quay, source)
+  const { collector } = collectorOf(rig, source)
   await expect(ingestOnce(collector, undefined, never)).rejects.toMatchObject({ code: 'journal_full' })
   expect(source.closed).toBe(1)
 })
 
 it('a bad page still moves its cursor and is reported', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const fault = new ConnectorError('bad_reply', 'no JSON')
   const source = new FakeSource(() => [page(1, 0, { cursor: 'tried once', fault })])
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   expect(await ingestOnce(collector, undefined, never)).toEqual({ cursor: 'tried once', fault })
-  expect(await quay.journal.cursor(stream)).toBe('tried once')
+  expect(await rig.journal.cursor(stream)).toBe('tried once')
   expect(reporter.successes).toBe(0)
 })
 
 it('the loop continues from the cursor of a bad page', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource((cursor) => [
     cursor === undefined
       ? page(1, 0, { cursor: 'tried once', fault: new ConnectorError('bad_reply', 'no JSON') })
       : page(1, 1, { cursor: 'good' }),
   ])
-  const { collector } = collectorOf(quay, source)
+  const { collector } = collectorOf(rig, source)
   const stopping = new AbortController()
   const loop = runIngest(collector, stopping.signal)
-  await pass(quay, START + 90_000)
+  await pass(rig, START + 90_000)
   stopping.abort()
   await loop
   expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
 })
 
 it('the loop starts at the journal’s cursor', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
-  await ingestOnce(collectorOf(quay, first).collector, undefined, never)
+  await ingestOnce(collectorOf(rig, first).collector, undefined, never)
   const source = new FakeSource(() => [page(2, 1, { cursor: 'there' })])
   source.dueAt = START
   const stopping = new AbortController()
-  const { collector } = collectorOf(quay, source)
+  const { collector } = collectorOf(rig, source)
   const loop = runIngest(collector, stopping.signal)
   await settled()
   stopping.abort()
@@ -242,33 +242,33 @@ it('the loop starts at the journal’s cursor', async () => {
 })
 
 it('nothing is read before it is due, and `once` ends when all is read', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => [page(1, 1, { cursor: 'on' })])
   source.dueAt = START + MINUTE
-  const { collector, reporter } = collectorOf(quay, source, { once: true })
+  const { collector, reporter } = collectorOf(rig, source, { once: true })
   const loop = runIngest(collector, never)
-  await pass(quay, START + MINUTE - 1)
+  await pass(rig, START + MINUTE - 1)
   expect(source.starts).toEqual([])
   expect(reporter.states).toEqual(['idle'])
   source.caughtUp = true
-  await pass(quay, START + MINUTE)
+  await pass(rig, START + MINUTE)
   await loop
 })
 
 async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => {
     throw new ConnectorError(code, `says ${code}`, retryAfterMs === undefined ? {} : { retryAfterMs })
   })
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   const stopping = new AbortController()
   const loop = runIngest(collector, stopping.signal)
-  await pass(quay, START + 60 * MINUTE)
+  await pass(rig, START + 60 * MINUTE)
   stopping.abort()
   await loop
   const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
-  const told = reporter.triesInMs.slice(0, waits.length)
-  return { waits, told, states: new Set(reporter.states), logged: quay.log.lines.length }
+  const reported = reporter.triesInMs.slice(0, waits.length)
+  return { waits, reported, states: new Set(reporter.states), logged: rig.log.lines.length }
 }
 
 it.each<[ErrorCode, string, number, number]>([
@@ -283,40 +283,40 @@ it.each<[ErrorCode, string, number, number]>([
 ])(
   '%s: the source is %s and retries after at least %i ms and at most %i ms',
   async (code, state, least, most) => {
-    const { waits, told, states, logged } = await waitsOf(code)
+    const { waits, reported, states, logged } = await waitsOf(code)
     expect(states).toEqual(new Set([state]))
     expect(Math.min(...waits)).toBeGreaterThanOrEqual(least)
     expect(Math.max(...waits)).toBeLessThanOrEqual(most)
     expect(waits.at(-1)).toBeGreaterThan(least)
-    expect(told).toEqual(waits)
+    expect(reported).toEqual(waits)
     expect(logged).toBeLessThan(20)
   },
 )
 
 it('a rate limit, which the limiter waits out, is reported without a retry time', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const stopping = new AbortController()
   const source = new FakeSource((): PageChunk[] => {
     if (source.starts.length > 1) stopping.abort()
     throw new ConnectorError('rate_limited', 'the API said 429')
   })
-  const { collector, reporter } = collectorOf(quay, source)
-  await driven(quay.clock, runIngest(collector, stopping.signal))
+  const { collector, reporter } = collectorOf(rig, source)
+  await driven(rig.clock, runIngest(collector, stopping.signal))
   expect(reporter.states).toEqual(['failing'])
   expect(reporter.triesInMs).toEqual([])
 })
 
 it('a key that changed meanwhile is used at once', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   let tries = 0
   const source = new FakeSource(() => {
     if (++tries === 1) throw new ConnectorError('unauthorized', 'the old key', { retryAfterMs: 0 })
     return [page(1, 1, { cursor: 'on' })]
   })
   const stopping = new AbortController()
-  const { collector } = collectorOf(quay, source)
+  const { collector } = collectorOf(rig, source)
   const loop = runIngest(collector, stopping.signal)
-  await pass(quay, START)
+  await pass(rig, START)
   expect(source.times).toEqual([START, START])
   stopping.abort()
   await loop
@@ -328,8 +328,8 @@ it('Retry-After of the server is respected', async () => {
 })
 
 it('with a full disk it does not ask every second: each try would be a request and an audit entry', async () => {
-  const { waits, told, states } = await waitsOf('disk_full')
-  expect(told).toEqual(waits)
+  const { waits, reported, states } = await waitsOf('disk_full')
+  expect(reported).toEqual(waits)
   expect(states).toEqual(new Set(['paused']))
   expect(waits.length).toBeLessThan(100)
   expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
@@ -337,55 +337,55 @@ it('with a full disk it does not ask every second: each try would be a request a
 
 it('a fatal error is thrown, and so is a bug', async () => {
   for (const thrown of [new ConnectorError('journal_corrupt', 'torn'), new TypeError('a bug')]) {
-    const quay = await openQuay()
+    const rig = await openRig()
     const source = new FakeSource(() => {
       throw thrown
     })
-    await expect(runIngest(collectorOf(quay, source).collector, never)).rejects.toBe(thrown)
+    await expect(runIngest(collectorOf(rig, source).collector, never)).rejects.toBe(thrown)
   }
 })
 
 it('an abort ends the loop silently, wherever it was', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const source = new FakeSource(() => [])
   source.dueAt = START + MINUTE
   const stopping = new AbortController()
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   const loop = runIngest(collector, stopping.signal)
   await settled()
   stopping.abort()
   await loop
-  expect([quay.log.lines, reporter.errors]).toEqual([[], []])
+  expect([rig.log.lines, reporter.errors]).toEqual([[], []])
 })
 
 it.each<ErrorCode>(['unauthorized', 'unreachable', 'aborted'])(
   'a read that fails after a stop was asked for is not reported: %s',
   async (code) => {
-    const quay = await openQuay()
+    const rig = await openRig()
     const stopping = new AbortController()
     const source = new FakeSource(() => {
       stopping.abort()
       throw new ConnectorError(code, 'as told')
     })
-    const { collector, reporter } = collectorOf(quay, source)
+    const { collector, reporter } = collectorOf(rig, source)
     await runIngest(collector, stopping.signal)
-    expect([quay.log.lines, reporter.states]).toEqual([[], []])
+    expect([rig.log.lines, reporter.states]).toEqual([[], []])
   },
 )
 
 it('a full journal is not read into: the loop waits, reports paused, and continues when there is room', async () => {
-  const quay = await openQuay(['archive'], 100)
-  await quay.append(5)
+  const rig = await openRig(['archive'], 100)
+  await rig.append(5)
   const source = new FakeSource(() => [page(100, 1, { cursor: 'on' })])
   source.dueAt = START
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   const stopping = new AbortController()
   const loop = runIngest(collector, stopping.signal)
-  await pass(quay, START + MINUTE)
+  await pass(rig, START + MINUTE)
   expect([source.starts, new Set(reporter.states)]).toEqual([[], new Set(['paused'])])
   source.dueAt = START + 60 * MINUTE
-  await quay.journal.ack('archive', { first: 1, through: 5, rejected: [] })
-  await pass(quay, START + 61 * MINUTE)
+  await rig.journal.ack('archive', { first: 1, through: 5, rejected: [] })
+  await pass(rig, START + 61 * MINUTE)
   expect(source.starts.length).toBeGreaterThan(0)
   stopping.abort()
   await loop
@@ -394,56 +394,56 @@ it('a full journal is not read into: the loop waits, reports paused, and continu
 const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
 const ROOM = 'The journal has room again: reading resumes'
 
-function ofRoom({ log }: Quay): string[] {
+function ofRoom({ log }: Rig): string[] {
   const lines = log.lines.map((line) => JSON.stringify(line))
   return [NO_ROOM, ROOM].flatMap((sentence) => lines.filter((line) => line.includes(sentence)))
 }
 
 it('a pause at journal.max_bytes is logged once, and its end once, also where it begins in the middle of a read', async () => {
   for (const atOnce of [true, false]) {
-    const quay = await openQuay(['archive'], 100)
-    if (atOnce) await quay.append(5)
+    const rig = await openRig(['archive'], 100)
+    if (atOnce) await rig.append(5)
     const source = new FakeSource(() => [page(100, 5, { cursor: 'on' }), page(200, 5, { cursor: 'on' })])
     source.dueAt = START
-    const { collector } = collectorOf(quay, source)
+    const { collector } = collectorOf(rig, source)
     const stopping = new AbortController()
     const loop = runIngest(collector, stopping.signal)
-    await pass(quay, START + 20 * MINUTE)
-    expect(ofRoom(quay)).toEqual([expect.stringContaining('journal.max_bytes')])
-    expect(JSON.stringify(quay.log.lines)).not.toContain('Reading failed')
+    await pass(rig, START + 20 * MINUTE)
+    expect(ofRoom(rig)).toEqual([expect.stringContaining('journal.max_bytes')])
+    expect(JSON.stringify(rig.log.lines)).not.toContain('Reading failed')
     source.dueAt = START + 60 * MINUTE
-    await quay.journal.ack('archive', { first: 1, through: 5, rejected: [] })
-    await pass(quay, START + 21 * MINUTE)
-    expect(ofRoom(quay)).toHaveLength(2)
+    await rig.journal.ack('archive', { first: 1, through: 5, rejected: [] })
+    await pass(rig, START + 21 * MINUTE)
+    expect(ofRoom(rig)).toHaveLength(2)
     stopping.abort()
     await loop
   }
 })
 
 it('a journal that is full and not full by turns logs few lines, and the last of them is true', async () => {
-  const quay = await openQuay(['archive'])
+  const rig = await openRig(['archive'])
   const source = new FakeSource(() => [])
   source.dueAt = START + 60 * MINUTE
-  const { collector } = collectorOf(quay, source)
+  const { collector } = collectorOf(rig, source)
   let isFull = false
-  const journal = withMethods(quay.journal, {
+  const journal = withMethods(rig.journal, {
     pressure: () => {
-      isFull = quay.clock.now() < START + 10 * MINUTE && !isFull
-      return { ...quay.journal.pressure(), full: isFull }
+      isFull = rig.clock.now() < START + 10 * MINUTE && !isFull
+      return { ...rig.journal.pressure(), full: isFull }
     },
   })
-  source.plan = () => ({ dueAt: quay.clock.now() + 1_000, priority: 'live' as const, caughtUp: false })
+  source.plan = () => ({ dueAt: rig.clock.now() + 1_000, priority: 'live' as const, caughtUp: false })
   const stopping = new AbortController()
   const loop = runIngest({ ...collector, journal }, stopping.signal)
-  await pass(quay, START + 12 * MINUTE)
-  expect(ofRoom(quay).length).toBeLessThan(45)
-  expect(JSON.stringify(quay.log.lines.at(-1))).toContain(ROOM)
+  await pass(rig, START + 12 * MINUTE)
+  expect(ofRoom(rig).length).toBeLessThan(45)
+  expect(JSON.stringify(rig.log.lines.at(-1))).toContain(ROOM)
   stopping.abort()
   await loop
 })
 
 it('foreign fetches and malformed elements are logged when they begin and then as an hourly sum, while each is counted', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   let seq = 0
   const malformed = () => {
     const bytes = Buffer.from(`{"number":${seq}}`)
@@ -456,17 +456,17 @@ it('foreign fetches and malformed elements are logged when they begin and then a
       quarantined: [malformed()],
     }),
   ])
-  const { collector, reporter } = collectorOf(quay, source)
+  const { collector, reporter } = collectorOf(rig, source)
   const stop = new AbortController()
   const reading = runIngest(collector, stop.signal)
-  await pass(quay, START + 150 * MINUTE)
+  await pass(rig, START + 150 * MINUTE)
   stop.abort()
-  await pass(quay, START + 151 * MINUTE)
+  await pass(rig, START + 151 * MINUTE)
   await reading
   for (const words of ['not by this instance', 'Malformed elements are quarantined']) {
-    const told = quay.log.lines.filter((line) => line.includes(words))
-    expect(told).toHaveLength(3)
-    expect(told[1]).toContain('60')
+    const reported = rig.log.lines.filter((line) => line.includes(words))
+    expect(reported).toHaveLength(3)
+    expect(reported[1]).toContain('60')
   }
   expect(reporter.sum('findings')).toBeGreaterThan(140)
   expect(reporter.sum('quarantined')).toBeGreaterThan(140)

@@ -5,12 +5,12 @@ import { noCounts } from '../../../src/contracts/jobs.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import { backfillStatusOf } from '../../../src/observability/status.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
-import { DAY, MINUTE, openDesk, stream, SECOND, START } from '../app/desk.ts'
+import { DAY, MINUTE, openHarness, stream, SECOND, START } from '../app/audit-harness.ts'
 import {
   fillPast,
   idsIn,
   isDone,
-  openLateDesk,
+  openLateHarness,
   pastOf,
   rangeOn,
   runUntil,
@@ -18,24 +18,24 @@ import {
   TODAY,
   comparingOn,
   compareAll,
-} from './backfill-desk.ts'
+} from './backfill-harness.ts'
 
 const readTo = async () => undefined
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 
 test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
-  const desk = await openLateDesk({}, 4_000)
-  await desk.drain()
-  const cursor = await desk.journal.cursor(stream)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({}, 4_000)
+  await harness.drain()
+  const cursor = await harness.journal.cursor(stream)
+  const past = pastOf(harness)
   const [begun] = await past.backfill({}, SPAN)
   expect(begun).toMatchObject({ kind: 'backfill', stream, spans: [SPAN], endedAt: undefined })
-  await runUntil(desk, past, isDone)
-  const wanted = idsIn(desk, SPAN)
-  const kept = await desk.ids()
+  await runUntil(harness, past, isDone)
+  const wanted = idsIn(harness, SPAN)
+  const kept = await harness.ids()
   expect(kept.filter((id) => wanted.includes(id)).sort()).toEqual(wanted)
   expect(new Set(kept).size).toBe(kept.length)
-  expect(await desk.journal.cursor(stream)).toBe(cursor)
+  expect(await harness.journal.cursor(stream)).toBe(cursor)
   const [ended] = past.list()
   expect(ended?.counts).toEqual({
     ...{ ...noCounts, read: wanted.length, new: wanted.length },
@@ -48,144 +48,144 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
 })
 
 test('what is still to come is no part of a backfill', async () => {
-  const desk = await openLateDesk({}, 10)
-  const [begun] = await pastOf(desk).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
+  const harness = await openLateHarness({}, 10)
+  const [begun] = await pastOf(harness).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
   expect(begun?.spans).toEqual([NOW])
 })
 
 test('what is known already is not kept again, and counts as known', async () => {
-  const desk = await openDesk()
-  fillPast(desk, 2_500)
-  await desk.drain()
-  const before = (await desk.ids()).length
-  const past = pastOf(desk)
+  const harness = await openHarness()
+  fillPast(harness, 2_500)
+  await harness.drain()
+  const before = (await harness.ids()).length
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, isDone)
-  expect((await desk.ids()).length).toBe(before)
-  const wanted = idsIn(desk, SPAN).length
+  await runUntil(harness, past, isDone)
+  expect((await harness.ids()).length).toBe(before)
+  const wanted = idsIn(harness, SPAN).length
   expect(past.list()[0]?.counts).toMatchObject({ read: wanted, new: 0, known: wanted })
 })
 
 test('a backfill goes on after a restart where it stood, and nothing comes twice', async () => {
-  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
-  const first = pastOf(desk)
+  const harness = await openLateHarness({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const first = pastOf(harness)
   await first.backfill({}, SPAN)
-  await runUntil(desk, first, ([one]) => (one?.counts.read ?? 0) > 1_000)
-  const asked = desk.asked().length
+  await runUntil(harness, first, ([one]) => (one?.counts.read ?? 0) > 1_000)
+  const asked = harness.asked().length
   expect(isDone(first.list())).toBe(false)
-  const second = pastOf(desk)
+  const second = pastOf(harness)
   const [found] = await second.all('backfill')
   expect(found?.counts.read).toBeGreaterThan(1_000)
   expect(found?.atUs).toBeGreaterThan(SPAN.fromUs)
   expect(found?.atUs).toBe(first.list()[0]?.atUs)
-  await runUntil(desk, second, isDone)
-  const kept = await desk.ids()
-  expect([...kept].sort()).toEqual(idsIn(desk, SPAN))
+  await runUntil(harness, second, isDone)
+  const kept = await harness.ids()
+  expect([...kept].sort()).toEqual(idsIn(harness, SPAN))
   // The rest, and not all of it again.
-  expect(asked + desk.asked().length).toBeLessThan(kept.length / 100 + 5)
+  expect(asked + harness.asked().length).toBeLessThan(kept.length / 100 + 5)
   expect(second.list()[0]?.counts).toMatchObject({ read: kept.length, new: kept.length })
 })
 
 test('a cancelled backfill ends in the middle of a page, keeps what it read, and does not come back with a restart', async () => {
-  const desk = await openLateDesk({ limit: 20, switches: { page_cap: 100 } }, 5_000)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({ limit: 20, switches: { page_cap: 100 } }, 5_000)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
   expect(await past.cancel('backfill', { workspace: 'other' })).toBe(0)
   let cancelled: Promise<number> | undefined
   let turns = 0
-  await runUntil(desk, past, ([one]) => {
+  await runUntil(harness, past, ([one]) => {
     if ((one?.counts.read ?? 0) > 100) cancelled ??= past.cancel('backfill', {})
     return cancelled !== undefined && ++turns > 20
   })
   expect(await cancelled).toBe(1)
   expect(past.list()).toEqual([])
-  const kept = (await desk.ids()).length
+  const kept = (await harness.ids()).length
   expect(kept).toBeGreaterThan(100)
-  const next = pastOf(desk)
+  const next = pastOf(harness)
   expect(await next.all('backfill')).toEqual([])
-  expect(kept).toBeLessThan(idsIn(desk, SPAN).length)
+  expect(kept).toBeLessThan(idsIn(harness, SPAN).length)
 })
 
 test('a backfill whose source is switched off over a restart is told as waiting for it, and can be cancelled', async () => {
-  const desk = await openLateDesk({}, 500)
-  await pastOf(desk).backfill({}, SPAN)
-  const { journal, clock, log } = desk
+  const harness = await openLateHarness({}, 500)
+  await pastOf(harness).backfill({}, SPAN)
+  const { journal, clock, log } = harness
   const off = new StreamJobs({ ...{ ranges: [], sinks: [], journal, clock, log }, random: () => 0.5, readTo })
   expect(await off.all('backfill')).toMatchObject([{ stream, endedAt: undefined, waitsFor: 'source' }])
   expect(off.list()).toEqual([])
   expect(await off.cancel('backfill', { source: 'history.usage' })).toBe(0)
   expect(await off.cancel('backfill', { source: 'audit' })).toBe(1)
   expect(await off.all('backfill')).toEqual([])
-  expect(await pastOf(desk).all('backfill')).toEqual([])
+  expect(await pastOf(harness).all('backfill')).toEqual([])
 })
 
 test('what a backfill finds is told as new, also where the process dies right behind a page of it', async () => {
-  const desk = await openLateDesk({}, 4_000)
+  const harness = await openLateHarness({}, 4_000)
   let pages = 0
-  const dying = withMethods(desk.journal, {
+  const dying = withMethods(harness.journal, {
     append: async (part) => {
-      const appended = await desk.journal.append(part)
+      const appended = await harness.journal.append(part)
       if (++pages === 2) throw new Error('killed')
       return appended
     },
   })
-  const first = pastOf(desk, ['*'], dying)
+  const first = pastOf(harness, ['*'], dying)
   await first.backfill({}, SPAN)
-  await expect(runUntil(desk, first, isDone)).rejects.toThrow('killed')
-  const next = pastOf(desk)
-  await runUntil(desk, next, isDone)
-  const count = idsIn(desk, SPAN).length
+  await expect(runUntil(harness, first, isDone)).rejects.toThrow('killed')
+  const next = pastOf(harness)
+  await runUntil(harness, next, isDone)
+  const count = idsIn(harness, SPAN).length
   expect(next.list()[0]?.counts).toMatchObject({ read: count, new: count, known: 0 })
 })
 
 test('a disk too full for the note of its end stops neither the backfill nor the process', async () => {
-  const desk = await openLateDesk({}, 100)
+  const harness = await openLateHarness({}, 100)
   let refused = 0
-  const full = withMethods(desk.journal, {
-    state: withMethods(desk.journal.state, {
+  const full = withMethods(harness.journal, {
+    state: withMethods(harness.journal.state, {
       put: async (name, value) => {
         if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
-        await desk.journal.state.put(name, value)
+        await harness.journal.state.put(name, value)
       },
     }),
   })
-  const past = pastOf(desk, ['*'], full)
+  const past = pastOf(harness, ['*'], full)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, ([one]) => one?.error?.code === 'disk_full')
+  await runUntil(harness, past, ([one]) => one?.error?.code === 'disk_full')
   expect(past.list()).toMatchObject([{ endedAt: undefined }])
-  await runUntil(desk, past, isDone)
+  await runUntil(harness, past, isDone)
   expect(past.list()).toMatchObject([{ error: undefined }])
-  const again = pastOf(desk)
+  const again = pastOf(harness)
   expect(await again.all('backfill')).toMatchObject([{ endedAt: expect.any(Number) as number }])
 })
 
 test('a page that lands after the cancel does not bring the backfill back', async () => {
-  const desk = await openLateDesk({}, 2_000)
-  const landing = withMethods(desk.journal, {
+  const harness = await openLateHarness({}, 2_000)
+  const landing = withMethods(harness.journal, {
     append: async (part) => {
-      const appended = await desk.journal.append(part)
+      const appended = await harness.journal.append(part)
       await past.cancel('backfill', {})
       return appended
     },
   })
-  const past = pastOf(desk, ['*'], landing)
+  const past = pastOf(harness, ['*'], landing)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, (told) => told.length === 0)
-  expect(await pastOf(desk).all('backfill')).toEqual([])
+  await runUntil(harness, past, (reported) => reported.length === 0)
+  expect(await pastOf(harness).all('backfill')).toEqual([])
 })
 
 test('a backfill that is begun while those before it are cancelled stays', async () => {
-  const desk = await openLateDesk({}, 10)
+  const harness = await openLateHarness({}, 10)
   let again = 0
-  const journal = withMethods(desk.journal, {
-    state: withMethods(desk.journal.state, {
+  const journal = withMethods(harness.journal, {
+    state: withMethods(harness.journal.state, {
       change: async (change) => {
-        await desk.journal.state.change(change)
+        await harness.journal.state.change(change)
         if (change.drop.length > 0 && again++ < 3) await past.backfill({}, SPAN)
       },
     }),
   })
-  const past = pastOf(desk, ['*'], journal)
+  const past = pastOf(harness, ['*'], journal)
   await past.backfill({}, SPAN)
   expect(await past.cancel('backfill', {})).toBe(1)
   expect(past.list()).toHaveLength(1)
@@ -194,19 +194,19 @@ test('a backfill that is begun while those before it are cancelled stays', async
 test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
   'a note of a backfill that is damaged or of another version is as good as none: %s',
   async (note) => {
-    const desk = await openLateDesk({}, 10)
-    await desk.journal.state.put(`backfill:${stream.workspace}:${stream.source}`, note)
-    const past = pastOf(desk)
+    const harness = await openLateHarness({}, 10)
+    await harness.journal.state.put(`backfill:${stream.workspace}:${stream.source}`, note)
+    const past = pastOf(harness)
     expect(await past.all('backfill')).toEqual([])
     await past.backfill({}, SPAN)
-    await runUntil(desk, past, isDone)
-    expect(past.list()[0]?.counts.read).toBe(idsIn(desk, SPAN).length)
+    await runUntil(harness, past, isDone)
+    expect(past.list()[0]?.counts.read).toBe(idsIn(harness, SPAN).length)
   },
 )
 
 test('the same span is joined, another one is refused while the first is under way', async () => {
-  const desk = await openLateDesk({}, 10)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({}, 10)
+  const past = pastOf(harness)
   const [first] = await past.backfill({}, SPAN)
   expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
@@ -217,30 +217,30 @@ test('the same span is joined, another one is refused while the first is under w
 })
 
 test('one that is joined goes on, though nothing can be kept just then', async () => {
-  const desk = await openLateDesk({}, 10)
+  const harness = await openLateHarness({}, 10)
   let isFull = false
-  const journal = withMethods(desk.journal, {
-    state: withMethods(desk.journal.state, {
+  const journal = withMethods(harness.journal, {
+    state: withMethods(harness.journal.state, {
       change: async (change) => {
         if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
-        await desk.journal.state.change(change)
+        await harness.journal.state.change(change)
       },
     }),
   })
-  const past = pastOf(desk, ['*'], journal)
+  const past = pastOf(harness, ['*'], journal)
   const [first] = await past.backfill({}, SPAN)
   isFull = true
   expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
-  await runUntil(desk, past, isDone)
+  await runUntil(harness, past, isDone)
 })
 
 test('what is begun of several sources is over one span, whatever another command begins meanwhile', async () => {
-  const desk = await openLateDesk({}, 10)
+  const harness = await openLateHarness({}, 10)
   const usage = { workspace: 'acme', source: 'history.usage' } as const
   const other = { fromUs: SPAN.fromUs, toUs: SPAN.fromUs + DAY * 1000 }
   let second: Promise<string> | undefined
-  const journal = withMethods(desk.journal, {
-    state: withMethods(desk.journal.state, {
+  const journal = withMethods(harness.journal, {
+    state: withMethods(harness.journal.state, {
       change: async (change) => {
         if (!second) {
           const asked = past.backfill({ source: usage.source }, other)
@@ -250,13 +250,13 @@ test('what is begun of several sources is over one span, whatever another comman
           )
           await second
         }
-        await desk.journal.state.change(change)
+        await harness.journal.state.change(change)
       },
     }),
   })
-  const ranges = [rangeOn(desk), { ...rangeOn(desk), stream: usage }]
+  const ranges = [rangeOn(harness), { ...rangeOn(harness), stream: usage }]
   const past = new StreamJobs({
-    ...{ ranges, sinks: [], journal, clock: desk.clock, log: desk.log, readTo },
+    ...{ ranges, sinks: [], journal, clock: harness.clock, log: harness.log, readTo },
     random: () => 0.5,
   })
   const begun = await past.backfill({}, SPAN)
@@ -268,11 +268,11 @@ test('what is begun of several sources is over one span, whatever another comman
 })
 
 test('one that ended whole is told so to who followed it, although another was begun right behind it', async () => {
-  const desk = await openLateDesk({}, 10)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({}, 10)
+  const past = pastOf(harness)
   const [first] = await past.backfill({}, SPAN)
-  await runUntil(desk, past, isDone)
-  desk.clock.advance(desk.clock.now() + SECOND)
+  await runUntil(harness, past, isDone)
+  harness.clock.advance(harness.clock.now() + SECOND)
   await past.backfill({}, NOW)
   const all = await past.all('backfill')
   expect(all.find(({ startedAt }) => startedAt === first?.startedAt)).toMatchObject({
@@ -283,11 +283,11 @@ test('one that ended whole is told so to who followed it, although another was b
 })
 
 test('types that are not wanted are counted and not kept', async () => {
-  const desk = await openLateDesk({}, 300)
-  const past = pastOf(desk, ['auth:*'])
+  const harness = await openLateHarness({}, 300)
+  const past = pastOf(harness, ['auth:*'])
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, isDone)
-  const kept = (await desk.ids()).length
+  await runUntil(harness, past, isDone)
+  const kept = (await harness.ids()).length
   const { read, filtered, ...rest } = past.list()[0]?.counts ?? {}
   expect(rest).toMatchObject({ new: kept, known: 0 })
   expect((read ?? 0) - (filtered ?? 0)).toBe(kept)
@@ -296,7 +296,7 @@ test('types that are not wanted are counted and not kept', async () => {
 
 test('live reading comes first, and no minute holds more requests than the limit', async () => {
   const limit = 10
-  const desk = await openLateDesk(
+  const harness = await openLateHarness(
     {
       limit,
       limits: { audit: limit },
@@ -305,25 +305,25 @@ test('live reading comes first, and no minute holds more requests than the limit
     },
     3_000,
   )
-  const past = pastOf(desk)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
   let added = 0
   await runUntil(
-    desk,
+    harness,
     past,
-    (told) => {
-      const due = Math.floor((desk.clock.now() - START) / (30 * SECOND))
-      for (; added < due && added < 20; added++) desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })
-      return isDone(told)
+    (reported) => {
+      const due = Math.floor((harness.clock.now() - START) / (30 * SECOND))
+      for (; added < due && added < 20; added++) harness.mock.add({ at: harness.clock.now(), visibleAt: 0 })
+      return isDone(reported)
     },
     true,
   )
-  expect(desk.reporter.codes.filter((code) => code === '429')).toEqual([])
-  const times = desk.mock.requests.map(({ at }) => at)
+  expect(harness.reporter.codes.filter((code) => code === '429')).toEqual([])
+  const times = harness.mock.requests.map(({ at }) => at)
   const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
   expect(fullest).toBeLessThanOrEqual(limit)
   expect(fullest).toBeGreaterThan(limit / 2)
-  const live = desk.mock.entries().filter(({ atUs }) => atUs > START * 1000)
+  const live = harness.mock.entries().filter(({ atUs }) => atUs > START * 1000)
   expect(live.length).toBe(20)
   // Each was shown to us within its poll's interval, whatever the backfill asked for.
   for (const { atUs, shownAt = Infinity } of live) expect(shownAt - atUs / 1000).toBeLessThan(1.5 * MINUTE)
@@ -331,118 +331,119 @@ test('live reading comes first, and no minute holds more requests than the limit
 
 test('of each minute a backfill leaves four places in ten to those before it, though nobody takes them', async () => {
   const limits = { limit: 10, limits: { audit: 10 } }
-  const desk = await openLateDesk({ ...limits, switches: { page_cap: 50 } }, 2_000)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({ ...limits, switches: { page_cap: 50 } }, 2_000)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, isDone)
-  const times = desk.mock.requests.map(({ at }) => at)
+  await runUntil(harness, past, isDone)
+  const times = harness.mock.requests.map(({ at }) => at)
   const fullest = Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + MINUTE).length))
   expect(times.length).toBeGreaterThan(12)
   expect(fullest).toBe(6)
 })
 
 test('what it waits for is its own share of the budget, or the end of a 429 that others were answered', async () => {
-  const desk = await openLateDesk({ limit: 10 }, 8_000)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({ limit: 10 }, 8_000)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, () => past.list()[0]?.waitsFor === 'rate_limit')
-  expect(desk.rateLimiter.used).toMatchObject({ permits: 6, allowed: 10 })
-  await desk.rateLimiter.limited(90_000)
-  const from = desk.clock.now()
-  await runUntil(desk, past, () => desk.clock.now() > from + MINUTE)
+  await runUntil(harness, past, () => past.list()[0]?.waitsFor === 'rate_limit')
+  expect(harness.rateLimiter.used).toMatchObject({ permits: 6, allowed: 10 })
+  await harness.rateLimiter.limited(90_000)
+  const from = harness.clock.now()
+  await runUntil(harness, past, () => harness.clock.now() > from + MINUTE)
   expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })
 })
 
 test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
-  const desk = await openLateDesk({}, 3_000)
+  const harness = await openLateHarness({}, 3_000)
   let bytes = 0
-  const journal = withMethods(desk.journal, {
-    pressure: () => ({ ...desk.journal.pressure(), bytes, capacityBytes: 1000 }),
+  const journal = withMethods(harness.journal, {
+    pressure: () => ({ ...harness.journal.pressure(), bytes, capacityBytes: 1000 }),
   })
-  const past = pastOf(desk, ['*'], journal)
+  const past = pastOf(harness, ['*'], journal)
   bytes = 500
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  await runUntil(harness, past, () => harness.clock.now() > START + 2 * MINUTE)
   expect(past.list()[0]).toMatchObject({ waitsFor: 'room', counts: { read: 0 } })
   bytes = 499
-  const next = pastOf(desk, ['*'], journal)
-  await runUntil(desk, next, isDone)
-  expect(next.list()[0]?.counts.new).toBe(idsIn(desk, SPAN).length)
+  const next = pastOf(harness, ['*'], journal)
+  await runUntil(harness, next, isDone)
+  expect(next.list()[0]?.counts.new).toBe(idsIn(harness, SPAN).length)
 })
 
 test('an answer that is larger than what is left stops at half of the journal too, and goes on when there is room', async () => {
   const late = { source: { start: { kind: 'latest' } }, switches: { huge_bytes: 24_000 } } as const
-  const desk = await openDesk(late)
-  for (let i = 0; i < 1_000; i++) desk.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
+  const harness = await openHarness(late)
+  for (let i = 0; i < 1_000; i++)
+    harness.mock.add({ at: TODAY - DAY + i * 1000, visibleAt: 0, defect: 'huge' })
   let bytes = 0
   let most = 0
   let capacityBytes = 8e6
-  const journal = withMethods(desk.journal, {
-    pressure: () => ({ ...desk.journal.pressure(), bytes, capacityBytes }),
+  const journal = withMethods(harness.journal, {
+    pressure: () => ({ ...harness.journal.pressure(), bytes, capacityBytes }),
     append: async (part) => {
       if (part.entries.count > 0) most = Math.max(most, bytes)
       for (let i = 0; i < part.entries.count; i++) bytes += part.entries.raw(i).length
-      return desk.journal.append(part)
+      return harness.journal.append(part)
     },
   })
-  const past = pastOf(desk, ['*'], journal)
+  const past = pastOf(harness, ['*'], journal)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, () => desk.clock.now() > START + 2 * MINUTE)
+  await runUntil(harness, past, () => harness.clock.now() > START + 2 * MINUTE)
   expect(most).toBeLessThan(capacityBytes / 2)
   expect(past.list()[0]).toMatchObject({ endedAt: undefined, waitsFor: 'room', error: undefined })
   capacityBytes = 1e9
-  await runUntil(desk, past, isDone)
+  await runUntil(harness, past, isDone)
   expect(past.list()[0]?.counts.new).toBe(1_000)
 })
 
 test('a backfill that could not be kept was not begun', async () => {
-  const desk = await openLateDesk({}, 10)
+  const harness = await openLateHarness({}, 10)
   let failing = true
-  const journal = withMethods(desk.journal, {
-    state: withMethods(desk.journal.state, {
+  const journal = withMethods(harness.journal, {
+    state: withMethods(harness.journal.state, {
       change: async (change) => {
         if (failing) throw new Error('no room')
-        await desk.journal.state.change(change)
+        await harness.journal.state.change(change)
       },
     }),
   })
-  const past = pastOf(desk, ['*'], journal)
+  const past = pastOf(harness, ['*'], journal)
   await expect(past.backfill({}, SPAN)).rejects.toThrow('no room')
   expect(past.list()).toEqual([])
   failing = false
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, isDone)
+  await runUntil(harness, past, isDone)
 })
 
 test('a key that is refused is told, tried again, and the backfill goes on when it is good', async () => {
-  const desk = await openLateDesk({}, 100)
-  desk.mock.setFault('unauthorized', 1)
-  const past = pastOf(desk)
+  const harness = await openLateHarness({}, 100)
+  harness.mock.setFault('unauthorized', 1)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
-  await runUntil(desk, past, ([one]) => one?.error !== undefined)
+  await runUntil(harness, past, ([one]) => one?.error !== undefined)
   const [held] = past.list()
   expect(held?.error?.code).toBe('unauthorized')
   expect(held && backfillStatusOf(held).state).toBe('failed')
-  desk.mock.setFault('unauthorized', undefined)
-  await runUntil(desk, past, isDone)
+  harness.mock.setFault('unauthorized', undefined)
+  await runUntil(harness, past, isDone)
   expect(past.list()[0]).toMatchObject({ error: undefined })
 })
 
 test('a walk that keeps nothing tells what is known, filtered, malformed and unknown, by day', async () => {
-  const desk = await openDesk()
-  fillPast(desk, 2_000)
-  desk.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
-  await desk.drain()
-  const kept = (await desk.ids()).length
+  const harness = await openHarness()
+  fillPast(harness, 2_000)
+  harness.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
+  await harness.drain()
+  const kept = (await harness.ids()).length
   // Behind the cursor: nothing but the sweep would find it, and there is none here.
-  const lost = desk.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
-  const { days, unknown, gaps } = await compareAll(desk, comparingOn(desk))
-  expect((await desk.ids()).length).toBe(kept)
+  const lost = harness.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
+  const { days, unknown, gaps } = await compareAll(harness, comparingOn(harness))
+  expect((await harness.ids()).length).toBe(kept)
   expect(unknown.map(({ id }) => id)).toEqual([lost.id])
   expect(gaps).toBe(0)
   expect(days.map(({ day }) => day * DAY)).toEqual([3, 2, 1].map((ago) => TODAY - ago * DAY))
   const sum = (name: 'fetched' | 'known' | 'malformed') => days.reduce((all, day) => all + day[name], 0)
   expect(sum('malformed')).toBe(1)
-  expect(sum('fetched')).toBe(idsIn(desk, SPAN).length)
+  expect(sum('fetched')).toBe(idsIn(harness, SPAN).length)
   expect(sum('known')).toBe(sum('fetched') - 2)
 })

@@ -2,76 +2,76 @@
 import { expect, it, test } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { HOUR_MS as HOUR } from '../../../src/core/time.ts'
-import { driven, MINUTE, openDesk, SECOND, START } from '../app/desk.ts'
+import { driven, MINUTE, openHarness, SECOND, START } from '../app/audit-harness.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
 import {
   idsIn,
   isDone,
-  openLateDesk,
+  openLateHarness,
   pastOf,
   runUntil,
   SPAN,
   comparingOn,
   compareAll,
-} from './backfill-desk.ts'
+} from './backfill-harness.ts'
 
 /** Two requests each second. */
 const greedy = { intervalMs: SECOND, lookbackMs: 0 }
 
 test('a backfill beside them makes its tenth of the limit, and no minute holds more than the limit', async () => {
-  const desk = await openLateDesk({ limit: 60, limits: { audit: 60 }, source: greedy }, 30_000)
+  const harness = await openLateHarness({ limit: 60, limits: { audit: 60 }, source: greedy }, 30_000)
   const live = new AbortController()
-  const polls = runIngest(desk.collector, live.signal)
+  const polls = runIngest(harness.collector, live.signal)
   for (let i = 0; i < 120; i++) {
     await settled()
-    desk.clock.advance(desk.clock.now() + SECOND)
+    harness.clock.advance(harness.clock.now() + SECOND)
   }
-  const past = pastOf(desk)
+  const past = pastOf(harness)
   await past.backfill({}, SPAN)
-  const from = desk.clock.now()
-  await runUntil(desk, past, isDone)
+  const from = harness.clock.now()
+  await runUntil(harness, past, isDone)
   live.abort()
-  await driven(desk.clock, polls)
+  await driven(harness.clock, polls)
   // Some 23 pages and the place of the first: at six requests a minute.
-  expect(desk.clock.now() - from).toBeLessThanOrEqual(6 * MINUTE)
-  expect(past.list()[0]?.counts.new).toBe(idsIn(desk, SPAN).length)
-  expect(desk.asked().some(({ status }) => status === 429)).toBe(false)
+  expect(harness.clock.now() - from).toBeLessThanOrEqual(6 * MINUTE)
+  expect(past.list()[0]?.counts.new).toBe(idsIn(harness, SPAN).length)
+  expect(harness.asked().some(({ status }) => status === 429)).toBe(false)
 })
 
 test('a reconcile beside them comes to its end', async () => {
-  const desk = await openLateDesk({ limit: 60, limits: { audit: 60 }, source: greedy }, 5_000)
+  const harness = await openLateHarness({ limit: 60, limits: { audit: 60 }, source: greedy }, 5_000)
   const live = new AbortController()
-  const polls = runIngest(desk.collector, live.signal)
+  const polls = runIngest(harness.collector, live.signal)
   for (let i = 0; i < 120; i++) {
     await settled()
-    desk.clock.advance(desk.clock.now() + SECOND)
+    harness.clock.advance(harness.clock.now() + SECOND)
   }
-  const from = desk.clock.now()
-  const walked = await driven(desk.clock, compareAll(desk, comparingOn(desk)))
+  const from = harness.clock.now()
+  const walked = await driven(harness.clock, compareAll(harness, comparingOn(harness)))
   live.abort()
-  await driven(desk.clock, polls)
-  expect(desk.clock.now() - from).toBeLessThanOrEqual(3 * MINUTE)
-  expect(walked.days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(idsIn(desk, SPAN).length)
+  await driven(harness.clock, polls)
+  expect(harness.clock.now() - from).toBeLessThanOrEqual(3 * MINUTE)
+  expect(walked.days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(idsIn(harness, SPAN).length)
 })
 
 it('lookback beside them finds what became visible late', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     ...{ limit: 60, limits: { audit: 60 } },
     source: { intervalMs: SECOND, lookbackMs: HOUR, start: { kind: 'latest' } },
   })
   const stop = new AbortController()
-  const polls = runIngest(desk.collector, stop.signal)
+  const polls = runIngest(harness.collector, stop.signal)
   const run = async (seconds: number) => {
     for (let i = 0; i < seconds; i++) {
-      desk.mock.add({ at: desk.clock.now(), visibleAt: 0 })
+      harness.mock.add({ at: harness.clock.now(), visibleAt: 0 })
       await settled()
-      desk.clock.advance(desk.clock.now() + SECOND)
+      harness.clock.advance(harness.clock.now() + SECOND)
     }
   }
   await run(120)
-  const late = desk.mock.add({ at: START + MINUTE, visibleAt: START + 10 * MINUTE })
+  const late = harness.mock.add({ at: START + MINUTE, visibleAt: START + 10 * MINUTE })
   await run(25 * 60)
   stop.abort()
-  await driven(desk.clock, polls)
-  expect(await desk.ids()).toContain(late.id)
+  await driven(harness.clock, polls)
+  expect(await harness.ids()).toContain(late.id)
 })

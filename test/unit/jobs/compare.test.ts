@@ -13,7 +13,7 @@ import type { RangeReader } from '../../../src/jobs/range.ts'
 import { entriesOf, spec } from '../../contract/journal-parts.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
-import { DAY, driven, MINUTE, SECOND, START, stream } from '../app/desk.ts'
+import { DAY, driven, MINUTE, SECOND, START, stream } from '../app/audit-harness.ts'
 
 const page: PageChunk = {
   ...{ entries: Entries.none, quarantined: [], findings: [], headUs: undefined, gaps: 0, fault: undefined },
@@ -26,10 +26,10 @@ const other = { workspace: 'other', source: 'audit' } as const
 type Answer = readonly PageChunk[] | Error
 
 /** Three streams whose pages come when the test says so; a request that is given up rejects. */
-function openStand(known = async (_: unknown, { count }: Entries) => new Uint8Array(count)) {
+function openSetup(known = async (_: unknown, { count }: Entries) => new Uint8Array(count)) {
   const clock = new VirtualClock(START)
   const waiting: ((answer: Answer) => void)[] = []
-  const stand = { requests: 0, open: 0 }
+  const setup = { requests: 0, open: 0 }
   const answered = (signal: AbortSignal) =>
     new Promise<Answer>((resolve, reject) => {
       waiting.push(resolve)
@@ -43,15 +43,15 @@ function openStand(known = async (_: unknown, { count }: Entries) => new Uint8Ar
     stream: of,
     plan: (cursor) => ({ dueAt: clock.now(), priority: 'job', caughtUp: cursor === 'read' }),
     async *read(_cursor, signal) {
-      stand.requests++
+      setup.requests++
       reporter.state('waiting')
-      stand.open++
+      setup.open++
       try {
         const answer = await answered(signal)
         if (answer instanceof Error) throw answer
         for (const chunk of answer) expect(yield chunk).toEqual(nothingAppended)
       } finally {
-        stand.open--
+        setup.open--
       }
     },
   })
@@ -77,30 +77,30 @@ function openStand(known = async (_: unknown, { count }: Entries) => new Uint8Ar
     }
   }
   const compare = (request: CompareRequest) => driven(clock, comparing.compare(request))
-  return { clock, comparing, compare, stand, answer }
+  return { clock, comparing, compare, setup, answer }
 }
 
 const acme: CompareRequest = { ...today, workspace: 'acme' }
 const one: CompareRequest = { ...today, workspace: 'other' }
 
 test('a request is answered after a second with what the comparison waits for, and reading goes on', async () => {
-  const { compare, comparing, stand, answer } = openStand()
+  const { compare, comparing, setup, answer } = openSetup()
   expect(await compare(acme)).toMatchObject({
     ...{ isDone: false, waitsFor: 'rate_limit', waitReason: 'the limiter says so' },
     streams: [{ stream }],
   })
   await answer([page])
   expect(await compare(acme)).toMatchObject({ isDone: false, streams: [{ stream }, { stream: history }] })
-  expect(stand.requests).toBe(2)
+  expect(setup.requests).toBe(2)
   await answer([page])
   expect(await compare(acme)).toMatchObject({ isDone: true, error: undefined, streams: [{}, {}] })
   expect(await compare(acme)).toMatchObject({ isDone: true })
   await comparing.endCompare('this')
-  expect(stand).toEqual({ requests: 2, open: 0 })
+  expect(setup).toEqual({ requests: 2, open: 0 })
 })
 
 test('nothing sleeps on after a comparison', async () => {
-  const { clock, compare, answer } = openStand()
+  const { clock, compare, answer } = openSetup()
   await Promise.all([compare(one), answer([page])])
   expect(await compare(one)).toMatchObject({ isDone: true })
   await settled()
@@ -108,25 +108,25 @@ test('nothing sleeps on after a comparison', async () => {
 })
 
 test('a failure of the journal is thrown, and the request for the page ends', async () => {
-  const { comparing, stand, answer } = openStand(() => Promise.reject(new Error('the disk')))
+  const { comparing, setup, answer } = openSetup(() => Promise.reject(new Error('the disk')))
   const asked = expect(comparing.compare(one)).rejects.toThrow('the disk')
   await answer([page])
   await asked
-  expect(stand.open).toBe(0)
+  expect(setup.open).toBe(0)
   await comparing.endCompare('this')
 })
 
 test('closed, it ends what is being read', async () => {
-  const { comparing, stand } = openStand()
+  const { comparing, setup } = openSetup()
   const asked = expect(comparing.compare(one)).rejects.toThrow('Stopping')
   await settled()
   comparing.close()
   await asked
-  expect(stand.open).toBe(0)
+  expect(setup.open).toBe(0)
 })
 
 test('of the unknown entries twenty are named, and all are counted, once a page is complete', async () => {
-  const { compare, answer } = openStand()
+  const { compare, answer } = openSetup()
   const entries = entriesOf(Array.from({ length: 25 }, (_, i) => spec(i)))
   await compare(one)
   await answer([{ ...page, entries, cursor: 'more' }], [{ ...page, entries: entries.pick([0]) }])
@@ -138,7 +138,7 @@ test('of the unknown entries twenty are named, and all are counted, once a page 
 test('pages that fail are counted when they come again, and from the start if reading starts over', async () => {
   const entries = entriesOf([spec(0), spec(1)])
   const more = { ...page, entries, cursor: 'more', gaps: 1 }
-  const { compare, answer } = openStand()
+  const { compare, answer } = openSetup()
   const counted = async () => {
     const { days = [], gaps } = (await compare(one)).streams[0] ?? {}
     return { fetched: days.reduce((sum, { fetched }) => sum + fetched, 0), gaps }
@@ -162,20 +162,20 @@ test.each([
   ['does not answer', 8, new ConnectorError('server_error', 'the API answered 500')],
   ['answers badly', 32, [{ ...page, cursor: 'more', fault: new ConnectorError('bad_reply', 'no JSON') }]],
 ])('an API that %s for as long as that ends it with the reason', async (_how, most, answered) => {
-  const { compare, stand, answer } = openStand()
+  const { compare, setup, answer } = openSetup()
   for (let i = 0; i < most; i++) {
     do expect(await compare(one)).toMatchObject({ isDone: false })
-    while (stand.open === 0)
+    while (setup.open === 0)
     await answer(answered)
   }
   const { isDone, error } = await compare(one)
   expect(isDone).toBe(true)
   expect(error?.message).toMatch(/^other audit could not be read to the end: (the API answered 500|no JSON)$/)
-  expect(stand.requests).toBe(most)
+  expect(setup.requests).toBe(most)
 })
 
 test('an error that needs a person ends it at once', async () => {
-  const { compare, answer } = openStand()
+  const { compare, answer } = openSetup()
   await compare(one)
   await answer(new ConnectorError('unauthorized', 'the key was refused'))
   expect(await compare(one)).toMatchObject({
@@ -184,15 +184,15 @@ test('an error that needs a person ends it at once', async () => {
 })
 
 test('a second reconcile of a stream is refused with what to do; the first goes on, others run beside it', async () => {
-  const { compare, comparing, stand, answer } = openStand()
+  const { compare, comparing, setup, answer } = openSetup()
   await compare({ ...acme, job: 'first' })
   await expect(compare({ ...today, job: 'second' })).rejects.toThrow(
     /^Another reconcile is reading acme audit: wait until it has ended, or stop it .* 40 s/,
   )
   await comparing.endCompare('second')
-  expect(stand.requests).toBe(1)
+  expect(setup.requests).toBe(1)
   await compare({ ...one, job: 'third' })
-  expect(stand.requests).toBe(2)
+  expect(setup.requests).toBe(2)
   await answer([page])
   expect(await compare({ ...acme, job: 'first' })).toMatchObject({ streams: [{ stream }, {}] })
   // Its own streams stay its own until it ends.
@@ -202,19 +202,19 @@ test('a second reconcile of a stream is refused with what to do; the first goes 
 })
 
 test('a command that is gone holds its streams for 40 s, and reads at most one more page', async () => {
-  const { clock, compare, stand, answer } = openStand()
+  const { clock, compare, setup, answer } = openSetup()
   await compare({ ...one, job: 'first' })
   clock.advance(clock.now() + 39 * SECOND)
   await expect(compare({ ...one, job: 'second' })).rejects.toThrow('Another reconcile')
   clock.advance(clock.now() + 2 * SECOND)
   expect(await compare({ ...one, job: 'second' })).toMatchObject({ isDone: false })
-  expect(stand).toEqual({ requests: 2, open: 1 })
+  expect(setup).toEqual({ requests: 2, open: 1 })
   clock.advance(clock.now() + MINUTE)
   await answer([{ ...page, cursor: 'more' }])
-  expect(stand).toEqual({ requests: 2, open: 0 })
+  expect(setup).toEqual({ requests: 2, open: 0 })
 })
 
 test('without a stream that can be read again it is refused', async () => {
-  const { compare } = openStand()
+  const { compare } = openSetup()
   await expect(compare({ ...today, workspace: 'none' })).rejects.toThrow('none of the selected sources')
 })

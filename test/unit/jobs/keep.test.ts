@@ -12,7 +12,7 @@ const failingWith = (code: ErrorCode, times: number) => {
   }
 }
 
-function stand() {
+function setup() {
   const waits: number[] = []
   const stop = new AbortController()
   const clock = { sleep: async (ms: number) => void waits.push(ms) }
@@ -20,18 +20,18 @@ function stand() {
 }
 
 test('where there is no room it waits some seconds between tries, tells why meanwhile, and no more when it is kept', async () => {
-  const { waits, stop, clock, job } = stand()
-  const told: unknown[] = []
+  const { waits, stop, clock, job } = setup()
+  const reported: unknown[] = []
   const sleep = async (ms: number) => {
-    told.push(job.error?.code)
+    reported.push(job.error?.code)
     await clock.sleep(ms)
   }
   expect(await keepUnlessStopped(failingWith('disk_full', 2), job, { sleep }, stop.signal)).toBe(true)
-  expect([waits, told, job.error]).toEqual([[5_000, 5_000], ['disk_full', 'disk_full'], undefined])
+  expect([waits, reported, job.error]).toEqual([[5_000, 5_000], ['disk_full', 'disk_full'], undefined])
 })
 
 test('stopped while it waits, nothing was kept', async () => {
-  const { stop, clock, job } = stand()
+  const { stop, clock, job } = setup()
   const sleep = async (ms: number) => {
     stop.abort()
     await clock.sleep(ms)
@@ -40,7 +40,7 @@ test('stopped while it waits, nothing was kept', async () => {
 })
 
 test('a disk that fails is not waited out: the process ends', async () => {
-  const { waits, stop, clock, job } = stand()
+  const { waits, stop, clock, job } = setup()
   const kept = keepUnlessStopped(failingWith('disk_failed', 1), job, clock, stop.signal)
   await expect(kept).rejects.toMatchObject({ code: 'disk_failed' })
   const bug = keepUnlessStopped(() => Promise.reject(new TypeError('ours')), job, clock, stop.signal)

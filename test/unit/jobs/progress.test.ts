@@ -6,26 +6,26 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import { nothingAppended } from '../../../src/contracts/source.ts'
 import { silentReporter } from '../../../src/contracts/reporter.ts'
 import { notBegun, waitOf, reporting } from '../../../src/jobs/range.ts'
-import { openBoardStand, ack } from '../observability/board-stand.ts'
+import { openRegistrySetup, ack } from '../observability/registry-setup.ts'
 
 const HOUR = 3_600_000
 
 const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 
 test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
-  const stand = openBoardStand()
-  ack(stand)
-  const kept = openReadTimes({ workspace: 'acme', source: 'audit' }, stand.source, {
+  const setup = openRegistrySetup()
+  ack(setup)
+  const kept = openReadTimes({ workspace: 'acme', source: 'audit' }, setup.source, {
     state: stateIn(new Map()),
-    clock: stand.clock,
+    clock: setup.clock,
   })
   const progress = { ...notBegun }
   const range = { reporter: kept.reporter, rateWait }
   const reporter = reporting(range, progress, 'keep')
-  const sourceOf = () => stand.registry.status().workspaces[0]?.sources[0]
+  const sourceOf = () => setup.registry.status().workspaces[0]?.sources[0]
   expect(sourceOf()).toMatchObject({ state: 'idle', error: null })
   for (let i = 0; i < 60; i++) {
-    stand.clock.pass(HOUR / 60)
+    setup.clock.pass(HOUR / 60)
     reporter.state('reading')
     reporter.request('200', 5)
     reporter.waited(5)
@@ -35,7 +35,7 @@ test('live reading that has silently died is told as failing while a backfill of
     reporter.success()
   }
   expect(sourceOf()).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
-  const text = await stand.metrics.render()
+  const text = await setup.metrics.render()
   expect(text).toMatch(/requests_total\{[^}]*code="200"[^}]*\} 60/)
   expect(text).toMatch(/entries_total\{[^}]*source="audit"[^}]*outcome="new"[^}]*\} 60/)
   expect(text).toMatch(/gaps_total\{[^}]*\} 60/)

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import { entryOf, jobOf, readEntry } from '../../../src/jobs/record.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { stream } from '../app/desk.ts'
-import { idsIn, isDone, openLateDesk, pastOf, runUntil, SPAN } from './backfill-desk.ts'
-import { openReadDesk, replay, replaysOf, REQUEST } from './replay-desk.ts'
+import { stream } from '../app/audit-harness.ts'
+import { idsIn, isDone, openLateHarness, pastOf, runUntil, SPAN } from './backfill-harness.ts'
+import { openReadHarness, replay, replaysOf, REQUEST } from './replay-harness.ts'
 
 const { fromUs, toUs } = SPAN
 const backfillCounts = { read: 7, new: 5, known: 1, filtered: 1, quarantined: 0, gaps: 0 }
@@ -50,33 +50,33 @@ test.each([backfillV1, replayV1])('what is written is read as it was: %o', (old)
 })
 
 test('an unfinished backfill and an unfinished replay of an earlier build come to their end, and nothing comes twice', async () => {
-  const late = await openLateDesk({}, 300)
+  const late = await openLateHarness({}, 300)
   const zero = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
   await late.journal.state.put('backfill:acme:audit', JSON.stringify({ ...backfillV1, counts: zero }))
   const past = pastOf(late)
   await runUntil(late, past, isDone)
   expect((await late.ids()).toSorted()).toEqual(idsIn(late, SPAN))
-  const desk = await openReadDesk({}, 300)
+  const harness = await openReadHarness({}, 300)
   const none = { read: 0, sent: 0, filtered: 0, unknown: 0, malformed: 0, gaps: 0 }
   const old = { ...replayV1, asked: JSON.stringify([SPAN]), counts: none }
-  await desk.journal.state.put('replay:archive:acme:audit', JSON.stringify(old))
-  const replays = replaysOf(desk)
+  await harness.journal.state.put('replay:archive:acme:audit', JSON.stringify(old))
+  const replays = replaysOf(harness)
   expect(await replay(replays, { ...REQUEST, startedAt: 6 })).toMatchObject({ startedAt: 5, isJoined: true })
-  await runUntil(desk, replays, isDone)
-  expect((await desk.ids()).toSorted()).toEqual(idsIn(desk, SPAN))
+  await runUntil(harness, replays, isDone)
+  expect((await harness.ids()).toSorted()).toEqual(idsIn(harness, SPAN))
 })
 
 test.each([
   ['backfill', 'backfill:acme:audit'],
   ['replay', 'replay:archive:acme:audit'],
 ] as const)('an entry of a %s that cannot be read is reported, and kept', async (kind, name) => {
-  const desk = await openLateDesk({}, 10)
+  const harness = await openLateHarness({}, 10)
   const text = JSON.stringify({ v: 3, kind })
-  await desk.journal.state.put(name, text)
+  await harness.journal.state.put(name, text)
   const log = new LogLines()
-  const jobs = pastOf({ ...desk, log })
+  const jobs = pastOf({ ...harness, log })
   expect(await jobs.all(kind)).toEqual([])
   const report = new RegExp(`^A ${kind} in the journal cannot be read: .*start it again.*${name}`)
   expect(log.lines).toEqual([expect.stringMatching(report)])
-  expect(await desk.journal.state.get(name)).toBe(text)
+  expect(await harness.journal.state.get(name)).toBe(text)
 })

@@ -60,15 +60,15 @@ describe('the vault', () => {
     // Now and then two entries share a stamp.
     const projects = Map.groupBy(mock.projectChanges(), ({ atUs, user }) => `${atUs} ${user}`)
     const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
-    let told = 0
+    let reported = 0
     for (const entry of moving) {
       const { data, user } = parsed(entry)
       const changed = projects.get(`${entry.atUs} ${user as string}`)
       if (!changed || data['project_id'] === undefined) continue
       expect(changed.map(({ project }) => project)).toContain(data['project_id'])
-      told++
+      reported++
     }
-    expect(told).toBeGreaterThan(200)
+    expect(reported).toBeGreaterThan(200)
   })
 
   it('leaves all other entries as they are, whatever projects there are', () => {

@@ -4,7 +4,7 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import type { SourceState } from '../../../src/contracts/reporter.ts'
 import { Condition } from '../../../src/observability/condition.ts'
 import { messageOf } from '../../../src/observability/words.ts'
-import { startAt } from './board-stand.ts'
+import { startAt } from './registry-setup.ts'
 
 const refused = new ConnectorError('unreachable', 'refused')
 const full = new ConnectorError('journal_full', 'full')

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openLastHour } from '../../../src/observability/recent.ts'
-import { testClock } from './board-stand.ts'
+import { testClock } from './registry-setup.ts'
 
 function open() {
   const clock = testClock()
@@ -57,14 +57,16 @@ describe('the last hour', () => {
       fc.property(fc.array(event, { maxLength: 100 }), (events) => {
         const { clock, lastHour } = open()
         let elapsed = 0
-        const told = events.map(({ after, count }) => {
+        const reported = events.map(({ after, count }) => {
           clock.pass(after)
           elapsed += after
           lastHour.arrived(count)
           return { step: Math.floor(elapsed / 30_000), count }
         })
         const first = Math.floor(elapsed / 30_000) - 119
-        const expected = told.filter(({ step }) => step >= first).reduce((sum, { count }) => sum + count, 0)
+        const expected = reported
+          .filter(({ step }) => step >= first)
+          .reduce((sum, { count }) => sum + count, 0)
         expect(lastHour.status().read.reduce((sum, count) => sum + count, 0)).toBe(expected)
       }),
     )

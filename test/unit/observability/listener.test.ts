@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { AnswersOut, openHttp } from '../../../src/observability/listener.ts'
 import type { HttpOptions, OpsHttp } from '../../../src/observability/listener.ts'
-import { openBoardStand, ack } from './board-stand.ts'
+import { openRegistrySetup, ack } from './registry-setup.ts'
 
 /** The runner's own second is too little for a busy machine. */
 const PATIENCE_MS = 10_000
@@ -17,9 +17,9 @@ afterEach(async () => {
 })
 
 async function open(more: Partial<HttpOptions> = {}) {
-  const stand = openBoardStand()
-  ack(stand)
-  const { registry, metrics, clock } = stand
+  const setup = openRegistrySetup()
+  ack(setup)
+  const { registry, metrics, clock } = setup
   const http = await openHttp({
     ...{ listen: '127.0.0.1:0', hosts: () => [], clock, registry, metrics },
     ...{ live: () => true, ready: () => true },
@@ -35,7 +35,7 @@ async function open(more: Partial<HttpOptions> = {}) {
     const reply = await request(`${base}${path}`, { method, body, reset: true })
     return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text() }
   }
-  return { ...stand, http, base, get }
+  return { ...setup, http, base, get }
 }
 
 describe('the listener', () => {
@@ -304,10 +304,10 @@ describe('readers that do not read', () => {
   })
 
   it('a page is rendered once for all that ask within half a second', async () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const status = vi.spyOn(stand.registry, 'status')
-    const { get, clock } = await open({ registry: stand.registry })
+    const setup = openRegistrySetup()
+    ack(setup)
+    const status = vi.spyOn(setup.registry, 'status')
+    const { get, clock } = await open({ registry: setup.registry })
     const pages = await Promise.all(Array.from({ length: 10 }, () => get('/status')))
     expect(new Set(pages.map(({ text }) => text)).size).toBe(1)
     expect(status).toHaveBeenCalledTimes(1)

@@ -73,9 +73,9 @@ describe('the log', () => {
     const key = fc.constantFrom('sink', 'level', 'time', 'msg', 'level_', '__proto__', 'b')
     const fields = fc.dictionary(key, fc.oneof(fc.string(), fc.integer(), fc.constant(undefined)))
     fc.assert(
-      fc.property(fields, fields, fields, (first, second, told) => {
+      fc.property(fields, fields, fields, (first, second, reported) => {
         const { log, written } = capture()
-        log.with(first).with(second).info('Any.', told)
+        log.with(first).with(second).info('Any.', reported)
         const [line = ''] = written
         expect(keysOf(line)).toEqual([...new Set(keysOf(line))])
       }),

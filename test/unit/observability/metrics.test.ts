@@ -6,7 +6,7 @@ import { canaryStages, sinkStates, sourceStates } from '../../../src/contracts/r
 import { codeLabel, expectedCodes, openMetrics, reasonLabel } from '../../../src/observability/metrics.ts'
 import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { type BackfillStatus, warningCodes } from '../../../src/observability/status.ts'
-import { fakeStats, openBoardStand, ack, startAt, testClock } from './board-stand.ts'
+import { fakeStats, openRegistrySetup, ack, startAt, testClock } from './registry-setup.ts'
 
 interface Family {
   help?: string
@@ -118,7 +118,7 @@ const closedLabels: Record<string, readonly string[]> = {
 }
 
 it('a warning is counted by its code, and no more once it is fixed', async () => {
-  const { registry, metrics } = openBoardStand()
+  const { registry, metrics } = openRegistrySetup()
   const counted = async () =>
     (await metrics.render())
       .match(/^auditferry_warnings\{.*$/gm)
@@ -165,16 +165,16 @@ describe('the metrics', () => {
     registry.source({ workspace: 'acme', source: 'audit' })
     registry.source({ workspace: 'other', source: 'audit' })
     const families = parse(await metrics.render())
-    const told = (name: string) => families.get(`auditferry_${name}`)?.samples.map(({ value }) => value)
-    expect(['backfill', 'replay'].map((what) => told(`${what}_under_way`))).toEqual([
+    const reported = (name: string) => families.get(`auditferry_${name}`)?.samples.map(({ value }) => value)
+    expect(['backfill', 'replay'].map((what) => reported(`${what}_under_way`))).toEqual([
       [0, 0],
       [2, 0],
     ])
-    expect(['backfill', 'replay'].map((what) => told(`${what}_read_entries`))).toEqual([
+    expect(['backfill', 'replay'].map((what) => reported(`${what}_read_entries`))).toEqual([
       [70, 0],
       [73, 0],
     ])
-    expect(['backfill', 'replay'].map((what) => told(`${what}_gaps`))).toEqual([
+    expect(['backfill', 'replay'].map((what) => reported(`${what}_gaps`))).toEqual([
       [1, 0],
       [1, 0],
     ])
@@ -185,22 +185,22 @@ describe('the metrics', () => {
     canary.seen({ stage: 'delivered', sink: 'archive' }, 90_000)
     canary.missing([{ stage: 'audit' }])
     canary.complete(1_700_000_000_000)
-    const told = async (name: string) =>
+    const reported = async (name: string) =>
       (await families())
         .get(`auditferry_canary_${name}`)
         ?.samples.map(({ labels, value }) => [...Object.values(labels), value])
-    expect(await told('seconds')).toEqual([
+    expect(await reported('seconds')).toEqual([
       ['acme', 'request', 1.5],
       ['acme', 'delivered', 'archive', 90],
     ])
-    expect(await told('missing')).toEqual([
+    expect(await reported('missing')).toEqual([
       ['acme', 'audit', 1],
       ['acme', 'delivered', 'archive', 0],
     ])
     canary.missing([])
-    expect((await told('missing'))?.map((sample) => sample.at(-1))).toEqual([0, 0])
-    expect(await told('interval_seconds')).toEqual([['acme', 3600]])
-    expect(await told('last_success_timestamp_seconds')).toEqual([['acme', 1_700_000_000]])
+    expect((await reported('missing'))?.map((sample) => sample.at(-1))).toEqual([0, 0])
+    expect(await reported('interval_seconds')).toEqual([['acme', 3600]])
+    expect(await reported('last_success_timestamp_seconds')).toEqual([['acme', 1_700_000_000]])
   })
 
   it('series that may be counted later exist at zero: their first increase shows', async () => {
@@ -213,9 +213,9 @@ describe('the metrics', () => {
   })
 
   it('one state of a part is 1, also where it has silently died', async () => {
-    const stand = openBoardStand()
+    const setup = openRegistrySetup()
     const shown = async () => {
-      const families = parse(await stand.metrics.render())
+      const families = parse(await setup.metrics.render())
       return ['source', 'sink'].map((part) => {
         const samples = families.get(`auditferry_${part}_state`)?.samples ?? []
         expect(samples.map(({ labels }) => labels['state'])).toEqual(
@@ -225,9 +225,9 @@ describe('the metrics', () => {
       })
     }
     expect(await shown()).toEqual([[['starting', 1]], [['starting', 1]]])
-    ack(stand)
+    ack(setup)
     expect(await shown()).toEqual([[['idle', 1]], [['idle', 1]]])
-    stand.clock.pass(10 * 60_000)
+    setup.clock.pass(10 * 60_000)
     expect(await shown()).toEqual([[['failing', 1]], [['idle', 1]]])
   })
 

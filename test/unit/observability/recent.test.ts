@@ -4,13 +4,13 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import { Secret } from '../../../src/core/secret.ts'
 import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
-import { fakeStats, openBoardStand, testClock } from './board-stand.ts'
+import { fakeStats, openRegistrySetup, testClock } from './registry-setup.ts'
 
 const refused = new ConnectorError('unreachable', 'receiver refused the connection')
 
 describe('the last errors', () => {
   it('stay readable after the part has recovered', () => {
-    const { registry, sink } = openBoardStand()
+    const { registry, sink } = openRegistrySetup()
     sink.state('failing', refused)
     sink.success()
     const { sinks, errors } = registry.status()
@@ -24,7 +24,7 @@ describe('the last errors', () => {
   })
 
   it('the same message of the same part is counted, and the newest comes first', () => {
-    const { registry, clock, sink, source } = openBoardStand()
+    const { registry, clock, sink, source } = openRegistrySetup()
     sink.state('failing', refused)
     clock.pass(1000)
     source.state('failing', refused)
@@ -42,7 +42,7 @@ describe('the last errors', () => {
   })
 
   it('are twenty at most, of bounded length', () => {
-    const { registry, sink } = openBoardStand()
+    const { registry, sink } = openRegistrySetup()
     for (let i = 0; i < 50; i++)
       sink.state('failing', new ConnectorError('server_error', `${'i'.repeat(i)} ${'x'.repeat(5000)}`))
     const { errors } = registry.status()
@@ -52,7 +52,7 @@ describe('the last errors', () => {
   })
 
   it('a message that is too long is cut at a word, visibly', () => {
-    const { registry, sink } = openBoardStand()
+    const { registry, sink } = openRegistrySetup()
     sink.state('failing', new ConnectorError('server_error', 'no way. '.repeat(100)))
     expect(registry.status().errors[0]?.message).toMatch(/^(no way\. )+no( way\.)?…$/)
     sink.state('failing', new ConnectorError('server_error', 'x'.repeat(501)))
@@ -60,7 +60,7 @@ describe('the last errors', () => {
   })
 
   it('the same error with other sizes is one row, in its newest words', () => {
-    const { registry, sink } = openBoardStand()
+    const { registry, sink } = openRegistrySetup()
     for (const mib of [3, 12, 0.5])
       sink.state('failing', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
     expect(registry.status().errors).toMatchObject([{ times: 3, message: 'make room: 0.5 MiB are free' }])
@@ -80,8 +80,8 @@ describe('the last errors', () => {
     registry
       .sink('siem', 'splunk_hec', 'stored')
       .state('blocked', new ConnectorError('forbidden', 'no s3cr3t-token here'))
-    const told = JSON.stringify(registry.status())
-    expect(told).not.toContain('s3cr3t-token')
-    expect(told).toContain('no *** here')
+    const reported = JSON.stringify(registry.status())
+    expect(reported).not.toContain('s3cr3t-token')
+    expect(reported).toContain('no *** here')
   })
 })

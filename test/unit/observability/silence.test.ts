@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Connection, HttpReply, Transport } from '../../../src/contracts/platform.ts'
 import { observedConnect, observedTransport } from '../../../src/observability/network-activity.ts'
-import { openBoardStand, ack } from './board-stand.ts'
+import { openRegistrySetup, ack } from './registry-setup.ts'
 
 const never = new AbortController().signal
 const request = { method: 'POST', url: 'https://siem.test', headers: {} } as const
@@ -18,16 +18,16 @@ function openPromise<T>() {
 
 /** One sink with a scripted receiver. */
 function openReceiver() {
-  const stand = openBoardStand()
-  ack(stand)
+  const setup = openRegistrySetup()
+  ack(setup)
   const answers: ReturnType<typeof openPromise<HttpReply>>[] = []
   const deaf: Transport = () => {
     const answer = openPromise<HttpReply>()
     answers.push(answer)
     return answer.promise
   }
-  const shown = () => stand.registry.status().sinks[0]
-  return { ...stand, answers, shown, transport: observedTransport(deaf, stand.sink), deaf }
+  const shown = () => setup.registry.status().sinks[0]
+  return { ...setup, answers, shown, transport: observedTransport(deaf, setup.sink), deaf }
 }
 
 describe('a request', () => {

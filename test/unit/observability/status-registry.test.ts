@@ -1,7 +1,7 @@
 // The status registry in JSON, in metrics and in one sentence.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { fakeStats, openBoardStand, ack, startAt, testClock } from './board-stand.ts'
+import { fakeStats, openRegistrySetup, ack, startAt, testClock } from './registry-setup.ts'
 import { Secret } from '../../../src/core/secret.ts'
 import { openStatusRegistry } from '../../../src/observability/status-registry.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
@@ -13,7 +13,7 @@ const badKey = new ConnectorError('unauthorized', 'the API refused the key: put 
 
 describe('/status', () => {
   it('has the shape of the contract, with null for what has not happened yet', () => {
-    const { registry } = openBoardStand()
+    const { registry } = openRegistrySetup()
     expect(JSON.parse(JSON.stringify(registry.status()))).toEqual({
       version: '1.2.3',
       started_at: '2026-11-21T10:00:00.000Z',
@@ -87,23 +87,23 @@ describe('/status', () => {
     ['blocked', 'archive is blocked: receiver refused the connection'],
   ] as const)(
     'a sink that is %s and behind by less than a second is not shown as 0 s behind',
-    (state, told) => {
-      const stand = openBoardStand()
-      ack(stand)
-      stand.owe(12, startAt)
-      stand.clock.pass(200)
-      stand.sink.state(state, refused)
-      expect(stand.registry.status().summary).toBe(told)
+    (state, reported) => {
+      const setup = openRegistrySetup()
+      ack(setup)
+      setup.owe(12, startAt)
+      setup.clock.pass(200)
+      setup.sink.state(state, refused)
+      expect(setup.registry.status().summary).toBe(reported)
     },
   )
 
   it('a failing sink is behind by the age of its oldest pending entry, with the reason', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.owe(12, startAt)
-    stand.clock.pass(14_200)
-    stand.sink.state('failing', refused)
-    const { ok, summary, sinks } = stand.registry.status()
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.owe(12, startAt)
+    setup.clock.pass(14_200)
+    setup.sink.state('failing', refused)
+    const { ok, summary, sinks } = setup.registry.status()
     expect(ok).toBe(false)
     expect(summary).toBe('archive is 14 s behind: receiver refused the connection')
     expect(sinks[0]).toMatchObject({ state: 'failing', pending_entries: 12, lag_seconds: 14.2 })
@@ -115,7 +115,7 @@ describe('/status', () => {
   })
 
   it('a part that retries stays failing since the first time, until it succeeds', () => {
-    const { clock, registry, sink } = openBoardStand()
+    const { clock, registry, sink } = openRegistrySetup()
     sink.state('failing', refused)
     clock.pass(5000)
     sink.state('sending')
@@ -131,75 +131,75 @@ describe('/status', () => {
   })
 
   it('a source that waits for its next try, or fails again, fails since the first time', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const state = () => stand.registry.status().workspaces[0]?.sources[0]
-    stand.source.state('failing', refused)
+    const setup = openRegistrySetup()
+    ack(setup)
+    const state = () => setup.registry.status().workspaces[0]?.sources[0]
+    setup.source.state('failing', refused)
     for (const next of ['idle', 'waiting', 'reading'] as const) {
-      stand.source.state(next)
+      setup.source.state(next)
       expect(state()).toMatchObject({ state: 'failing', error: { code: 'unreachable' } })
     }
-    stand.source.success()
+    setup.source.success()
     expect(state()).toMatchObject({ state: 'reading', error: null })
   })
 
   it('a rate limit that is waited out is no failure, and its reason stays visible', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
-    stand.source.state('waiting')
-    stand.source.state('reading')
-    const { ok, workspaces } = stand.registry.status()
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('failing', new ConnectorError('rate_limited', 'the API said 429'))
+    setup.source.state('waiting')
+    setup.source.state('reading')
+    const { ok, workspaces } = setup.registry.status()
     expect(ok).toBe(true)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'waiting', error: { code: 'rate_limited' } })
   })
 
   it('the reason of a pause ends with the pause', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
-    stand.source.state('idle')
-    expect(stand.registry.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    setup.source.state('idle')
+    expect(setup.registry.status()).toMatchObject({ ok: true, workspaces: [{ sources: [{ error: null }] }] })
   })
 
   it('a pause for the disk lasts over each try, since the first, until something is kept', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.clock.pass(1_000)
-    const source = () => stand.registry.status().workspaces[0]?.sources[0]
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.clock.pass(1_000)
+    const source = () => setup.registry.status().workspaces[0]?.sources[0]
     for (const mib of [3, 2, 1]) {
-      stand.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
-      stand.clock.pass(60_000)
-      stand.source.state('reading')
+      setup.source.state('paused', new ConnectorError('disk_full', `make room: ${mib} MiB are free`))
+      setup.clock.pass(60_000)
+      setup.source.state('reading')
       const error = {
         code: 'disk_full',
         message: `make room: ${mib} MiB are free`,
         since: '2026-11-21T10:00:01.000Z',
       }
       expect(source()).toMatchObject({ state: 'paused', error })
-      expect(stand.registry.status().journal.paused).toBe(true)
+      expect(setup.registry.status().journal.paused).toBe(true)
     }
     const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
-    stand.source.appended({ ...none, added: 5 })
+    setup.source.appended({ ...none, added: 5 })
     expect(source()).toMatchObject({ state: 'reading', error: null })
-    expect(stand.registry.status().journal.paused).toBe(false)
+    expect(setup.registry.status().journal.paused).toBe(false)
   })
 
   it('chunks kept of a failing read do not make it healthy, and a pause at journal.max_bytes ends an earlier failure', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const source = () => stand.registry.status().workspaces[0]?.sources[0]
-    stand.source.state('failing', refused)
-    stand.clock.pass(1_000)
+    const setup = openRegistrySetup()
+    ack(setup)
+    const source = () => setup.registry.status().workspaces[0]?.sources[0]
+    setup.source.state('failing', refused)
+    setup.clock.pass(1_000)
     const none = { late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
-    stand.source.appended({ ...none, added: 5 })
+    setup.source.appended({ ...none, added: 5 })
     expect(source()).toMatchObject({ state: 'failing', error: { since: '2026-11-21T10:00:00.000Z' } })
-    stand.source.state('paused')
+    setup.source.state('paused')
     expect(source()).toMatchObject({ state: 'paused', error: null })
   })
 
   it('a sink whose receiver is unreachable is failing before anything is sent, until it answers or a delivery ends', () => {
-    const { registry, sink, clock } = openBoardStand()
+    const { registry, sink, clock } = openRegistrySetup()
     const shown = () => registry.status().sinks[0]
     sink.state('idle')
     sink.probed(new ConnectorError('unreachable', 'siem refused the connection'), 5_000)
@@ -225,7 +225,7 @@ describe('/status', () => {
   })
 
   it('a collecting sink shows when its upload is due, and is no problem', () => {
-    const { registry, sink, clock, owe } = openBoardStand()
+    const { registry, sink, clock, owe } = openRegistrySetup()
     owe(3, clock.now())
     sink.state('collecting', undefined, 20_000)
     const [shown] = registry.status().sinks
@@ -236,55 +236,55 @@ describe('/status', () => {
   })
 
   it('a sink whose receiver refuses all by name has recovered', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.sink.state('failing', refused)
-    stand.sink.state('sending')
-    stand.sink.acknowledged({ accepted: 0, deadLettered: 1, filtered: 0 })
-    expect(stand.registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
-    stand.sink.state('blocked', badKey)
-    stand.sink.state('idle')
-    expect(stand.registry.status().ok).toBe(true)
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.sink.state('failing', refused)
+    setup.sink.state('sending')
+    setup.sink.acknowledged({ accepted: 0, deadLettered: 1, filtered: 0 })
+    expect(setup.registry.status().sinks[0]).toMatchObject({ state: 'sending', error: null })
+    setup.sink.state('blocked', badKey)
+    setup.sink.state('idle')
+    expect(setup.registry.status().ok).toBe(true)
   })
 
   it('a failing or blocked part shows when it retries, until that try begins', () => {
-    const stand = openBoardStand()
-    ack(stand)
+    const setup = openRegistrySetup()
+    ack(setup)
     const errors = () => {
-      const { workspaces, sinks } = stand.registry.status()
+      const { workspaces, sinks } = setup.registry.status()
       return [workspaces[0]?.sources[0]?.error, sinks[0]?.error]
     }
     const since = '2026-11-21T10:00:00.000Z'
-    stand.source.state('blocked', badKey, 42_000)
-    stand.sink.state('failing', refused, 7_000)
+    setup.source.state('blocked', badKey, 42_000)
+    setup.sink.state('failing', refused, 7_000)
     expect(errors()).toMatchObject([
       { since, next_try_at: '2026-11-21T10:00:42.000Z' },
       { since, next_try_at: '2026-11-21T10:00:07.000Z' },
     ])
-    stand.clock.pass(42_000)
-    stand.source.state('reading')
-    stand.sink.state('sending')
+    setup.clock.pass(42_000)
+    setup.source.state('reading')
+    setup.sink.state('sending')
     for (const error of errors()) expect(error).toEqual({ ...error, since, next_try_at: undefined })
-    stand.source.state('blocked', badKey, 60_000)
+    setup.source.state('blocked', badKey, 60_000)
     expect(errors()[0]).toMatchObject({ since, next_try_at: '2026-11-21T10:01:42.000Z' })
   })
 
   it('a waiting source shows whether anything was read since the start', () => {
-    const stand = openBoardStand()
-    const sentence = () => stand.registry.status().summary
-    stand.source.state('idle')
+    const setup = openRegistrySetup()
+    const sentence = () => setup.registry.status().summary
+    setup.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read')
-    stand.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
+    setup.source.recalled({ readAt: startAt - 12_000, caughtUpAt: 0, gapAt: 0 })
     expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 12 s ago')
-    stand.source.success()
+    setup.source.success()
     expect(sentence()).toBe('acme audit waits for its next read')
   })
 
   it('a canary that waits for its next prompt does not prevent caught up, and one that asks reads nothing', () => {
-    const stand = openBoardStand()
-    const canary = stand.registry.source({ workspace: 'acme', source: 'assistant' })
-    ack(stand)
-    const sentence = () => stand.registry.status().summary
+    const setup = openRegistrySetup()
+    const canary = setup.registry.source({ workspace: 'acme', source: 'assistant' })
+    ack(setup)
+    const sentence = () => setup.registry.status().summary
     canary.state('idle')
     expect(sentence()).toMatch(/^All caught up: last delivery/)
     canary.state('reading')
@@ -296,25 +296,25 @@ describe('/status', () => {
   })
 
   it('the values of an earlier process stay until this one has read', () => {
-    const stand = openBoardStand()
-    stand.clock.pass(600_000)
-    stand.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
-    stand.source.state('idle')
-    const told = () => stand.registry.status().workspaces[0]?.sources[0]
-    expect(told()).toMatchObject({
+    const setup = openRegistrySetup()
+    setup.clock.pass(600_000)
+    setup.source.recalled({ readAt: startAt, caughtUpAt: startAt - 1000, gapAt: startAt - 2000 })
+    setup.source.state('idle')
+    const reported = () => setup.registry.status().workspaces[0]?.sources[0]
+    expect(reported()).toMatchObject({
       last_success_at: '2026-11-21T10:00:00.000Z',
       caught_up_at: '2026-11-21T09:59:59.000Z',
       ...{ gaps: 0, last_gap_at: '2026-11-21T09:59:58.000Z' },
     })
-    stand.source.gap(1)
-    expect(told()).toMatchObject({ gaps: 1, last_gap_at: '2026-11-21T10:10:00.000Z' })
-    stand.source.success()
-    expect(told()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
+    setup.source.gap(1)
+    expect(reported()).toMatchObject({ gaps: 1, last_gap_at: '2026-11-21T10:10:00.000Z' })
+    setup.source.success()
+    expect(reported()?.last_success_at).toBe('2026-11-21T10:10:00.000Z')
   })
 
   it('after a start live reading counts up to when it had last read everything, not up to its last success, until it reports itself', () => {
     const stream = { workspace: 'acme', source: 'audit' } as const
-    const { registry, source } = openBoardStand()
+    const { registry, source } = openRegistrySetup()
     expect(registry.reading(stream)?.readTo()).toBeUndefined()
     expect(registry.reading({ ...stream, source: 'history.usage' })).toBeUndefined()
     source.recalled({ readAt: startAt, caughtUpAt: 0, gapAt: 0 })
@@ -350,24 +350,24 @@ describe('/status', () => {
   })
 
   it('nothing counts as caught up that only an earlier process has read', () => {
-    const stand = openBoardStand()
-    const sentence = () => stand.registry.status().summary
-    stand.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
+    const setup = openRegistrySetup()
+    const sentence = () => setup.registry.status().summary
+    setup.source.recalled({ readAt: startAt - 1, caughtUpAt: startAt - 1, gapAt: 0 })
     expect(sentence()).toBe('acme audit is starting')
-    stand.source.state('idle')
+    setup.source.state('idle')
     expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 0 s ago')
-    stand.source.state('reading')
+    setup.source.state('reading')
     expect(sentence()).toBe('acme audit is reading')
-    stand.source.caughtUp()
+    setup.source.caughtUp()
     expect(sentence()).toBe('All caught up, nothing to deliver since the start')
-    ack(stand)
+    ack(setup)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
   })
 
   it('a source that waits for its rate limiter shows that, and the end of a pause by a 429', () => {
-    const stand = openBoardStand()
-    const { clock, metrics } = stand
-    const journalStats = () => stand.journal.stats
+    const setup = openRegistrySetup()
+    const { clock, metrics } = setup
+    const journalStats = () => setup.journal.stats
     let limited: object = { limited_until: new Date(startAt + 54_000).toISOString() }
     const rateLimiter = () => [{ area: 'audit', used: 3, limit: 45, ...limited }]
     const registry = openStatusRegistry({ clock, metrics, journalStats, version: '1', rateLimiter })
@@ -381,68 +381,68 @@ describe('/status', () => {
   })
 
   it('a refused configuration comes first, and what follows it is no new sentence', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    expect(stand.registry.status().summary).toBe(
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    expect(setup.registry.status().summary).toBe(
       'The changed configuration is invalid, the previous one stays in use: a.yaml:1:1: nonsense; all caught up: last delivery 0 s ago',
     )
-    expect(stand.registry.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
-    stand.registry.configRefused(
+    expect(setup.registry.status().config_refused_why).toBe('a.yaml:1:1: nonsense')
+    setup.registry.configRefused(
       new ConnectorError('config_invalid', 'a.yaml:1:1: one.\na.yaml:2:1: two\nthree'),
     )
-    expect(stand.registry.status().config_refused_why).toBe(
+    expect(setup.registry.status().config_refused_why).toBe(
       'a.yaml:1:1: one. (and more: the log has all of it)',
     )
-    stand.registry.configRefused(undefined)
-    expect(stand.registry.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
+    setup.registry.configRefused(undefined)
+    expect(setup.registry.status()).toMatchObject({ config_refused_at: null, config_refused_why: null })
   })
 
   it('a problem outside all parts is shown with its start until it is over, and leaves ok unchanged', () => {
-    const stand = openBoardStand()
-    ack(stand)
+    const setup = openRegistrySetup()
+    ack(setup)
     const secret = { code: 'secret_unread', about: 'acme api_key' } as const
     const message = 'acme api_key cannot be read again, and a restart would fail: gone'
-    stand.registry.warn(secret, message)
-    stand.clock.pass(1000)
-    stand.registry.warn(secret, message)
+    setup.registry.warn(secret, message)
+    setup.clock.pass(1000)
+    setup.registry.warn(secret, message)
     const since = '2026-11-21T10:00:00.000Z'
-    expect(stand.registry.status()).toMatchObject({
+    expect(setup.registry.status()).toMatchObject({
       ok: true,
       summary: `${message}; all caught up: last delivery 1 s ago`,
       warnings: [{ ...secret, message, since }],
     })
-    stand.source.state('blocked', badKey)
-    expect(stand.registry.status().summary).toMatch(
+    setup.source.state('blocked', badKey)
+    expect(setup.registry.status().summary).toMatch(
       /^acme audit has been blocked for .*; acme api_key cannot/,
     )
-    stand.registry.warn(secret, undefined)
-    expect(stand.registry.status().warnings).toEqual([])
+    setup.registry.warn(secret, undefined)
+    expect(setup.registry.status().warnings).toEqual([])
   })
 
   it('a lost journal is shown before the configuration that is refused because of it', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.registry.journalLost('The journal is lost: a.db is gone')
-    stand.registry.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
-    expect(stand.registry.status().summary).toMatch(
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.registry.journalLost('The journal is lost: a.db is gone')
+    setup.registry.configRefused(new ConnectorError('config_invalid', 'journal.path: gone'))
+    expect(setup.registry.status().summary).toMatch(
       /^The journal is lost: .*; The changed configuration is invalid/,
     )
   })
 
   it.each([1, 2])('a refused configuration is shown beside %i failing parts', (count) => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
-    stand.source.state('blocked', badKey)
-    if (count > 1) stand.sink.state('blocked', badKey)
-    expect(stand.registry.status().summary).toMatch(
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.registry.configRefused(new ConnectorError('config_invalid', 'a.yaml:1:1: nonsense'))
+    setup.source.state('blocked', badKey)
+    if (count > 1) setup.sink.state('blocked', badKey)
+    expect(setup.registry.status().summary).toMatch(
       /^The changed configuration is invalid, the previous one stays in use; .*acme audit has been blocked/,
     )
   })
 
   it('a finding is named by its entry and its time, without a person’s name', () => {
-    const { registry, journal } = openBoardStand()
+    const { registry, journal } = openRegistrySetup()
     const stream = { workspace: 'acme', source: 'audit' } as const
     const found = { stream, kind: 'foreign_fetch', foundAt: startAt } as const
     journal.stats = {
@@ -452,19 +452,19 @@ describe('/status', () => {
         { ...found, entryId: 'a', entryUs: undefined },
       ],
     }
-    const told = { ...stream, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
+    const reported = { ...stream, kind: 'foreign_fetch', found_at: '2026-11-21T10:00:00.000Z' }
     expect(registry.status().findings).toEqual([
-      { ...told, entry_id: 'b', entry_at: '2026-11-21T09:59:58.500Z' },
-      { ...told, entry_id: 'a', entry_at: null },
+      { ...reported, entry_id: 'b', entry_at: '2026-11-21T09:59:58.500Z' },
+      { ...reported, entry_id: 'a', entry_at: null },
     ])
   })
 
   it('a blocked source is named with its reason and since when', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('blocked', badKey)
-    stand.clock.pass(3 * 3_600_000)
-    const { ok, summary } = stand.registry.status()
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('blocked', badKey)
+    setup.clock.pass(3 * 3_600_000)
+    const { ok, summary } = setup.registry.status()
     expect(ok).toBe(false)
     expect(summary).toBe(
       'acme audit has been blocked for 3 h: the API refused the key: put a valid one into the file',
@@ -472,13 +472,13 @@ describe('/status', () => {
   })
 
   it('a full journal is shown with the sink that is behind', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.sink.state('failing', refused)
-    stand.owe(12_345, startAt, { full: true })
-    stand.clock.pass(7_200_000)
-    stand.source.state('paused')
-    const { ok, summary, journal } = stand.registry.status()
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.sink.state('failing', refused)
+    setup.owe(12_345, startAt, { full: true })
+    setup.clock.pass(7_200_000)
+    setup.source.state('paused')
+    const { ok, summary, journal } = setup.registry.status()
     expect([ok, journal.paused]).toEqual([false, true])
     expect(summary).toContain(
       'Reading is paused because the journal is full: archive has 12,345 pending entries',
@@ -487,64 +487,64 @@ describe('/status', () => {
   })
 
   it('a full disk is shown as that', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
-    expect(stand.registry.status()).toMatchObject({
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('paused', new ConnectorError('disk_full', 'no space left in /var/lib/auditferry'))
+    expect(setup.registry.status()).toMatchObject({
       ok: false,
       summary: 'Reading is paused: no space left in /var/lib/auditferry',
     })
   })
 
   it('a journal that the next start would not find is shown before all else', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.registry.journalLost('The journal is lost: a.db is gone')
-    expect(stand.registry.status()).toMatchObject({
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.registry.journalLost('The journal is lost: a.db is gone')
+    expect(setup.registry.status()).toMatchObject({
       ok: false,
       summary: 'The journal is lost: a.db is gone',
       journal: { lost: 'The journal is lost: a.db is gone' },
     })
-    stand.registry.journalLost(undefined)
-    expect(stand.registry.status()).toMatchObject({ ok: true, journal: { lost: null } })
+    setup.registry.journalLost(undefined)
+    expect(setup.registry.status()).toMatchObject({ ok: true, journal: { lost: null } })
   })
 
   it('an assurance that grows is shown with its current value', () => {
-    const stand = openBoardStand()
+    const setup = openRegistrySetup()
     let assurance: 'received' | 'stored' = 'received'
-    stand.registry.sink('siem', 'splunk_hec', () => assurance)
-    const told = () => stand.registry.status().sinks.at(-1)?.assurance
-    expect(told()).toBe('received')
+    setup.registry.sink('siem', 'splunk_hec', () => assurance)
+    const reported = () => setup.registry.status().sinks.at(-1)?.assurance
+    expect(reported()).toBe('received')
     assurance = 'stored'
-    expect(told()).toBe('stored')
+    expect(reported()).toBe('stored')
   })
 
   it('only a fully healthy daemon is called caught up', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.clock.pass(14_000)
-    expect(stand.registry.status()).toMatchObject({
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.clock.pass(14_000)
+    expect(setup.registry.status()).toMatchObject({
       ok: true,
       summary: 'All caught up: last delivery 14 s ago',
     })
-    stand.owe(1000, startAt - 600_000)
-    expect(stand.registry.status().summary).toBe(
+    setup.owe(1000, startAt - 600_000)
+    expect(setup.registry.status().summary).toBe(
       'archive is 10 min behind and catching up, 1,000 entries pending',
     )
   })
 
   it('entries pending beyond their linger prevent caught up, even before they are worth an alarm', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.registry.sink('bucket', 's3', 'stored', 300_000)
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.registry.sink('bucket', 's3', 'stored', 300_000)
     const owe = (sink: string, seconds: number) =>
-      (stand.journal.stats = {
+      (setup.journal.stats = {
         ...fakeStats,
         sinks: [
           { sink, position: 1, pendingEntries: 7, oldestPendingAt: startAt - seconds * 1000, deadLetters: 0 },
         ],
       })
-    const sentence = () => stand.registry.status().summary
+    const sentence = () => setup.registry.status().summary
     owe('archive', 1)
     expect(sentence()).toBe('All caught up: last delivery 0 s ago')
     owe('archive', 2)
@@ -558,9 +558,9 @@ describe('/status', () => {
   })
 
   it('before the first delivery, entries that linger are named', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const { registry, journal, metrics, clock } = stand
+    const setup = openRegistrySetup()
+    ack(setup)
+    const { registry, journal, metrics, clock } = setup
     const fresh = openStatusRegistry({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
     fresh.sink('bucket', 's3', 'stored', 300_000)
     journal.stats = {
@@ -572,154 +572,154 @@ describe('/status', () => {
   })
 
   it('possible gaps and quarantined elements are shown even when all is well', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const told = (more: Partial<typeof fakeStats>) => {
-      stand.journal.stats = { ...fakeStats, ...more }
-      return stand.registry.status().summary
+    const setup = openRegistrySetup()
+    ack(setup)
+    const reported = (more: Partial<typeof fakeStats>) => {
+      setup.journal.stats = { ...fakeStats, ...more }
+      return setup.registry.status().summary
     }
     const calm = 'All caught up: last delivery 0 s ago'
-    expect(told({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
-    expect(told({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
+    expect(reported({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
+    expect(reported({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
     const sinks = [
       { sink: 'archive', position: 1, pendingEntries: 0, oldestPendingAt: undefined, deadLetters: 2 },
     ]
     const all = { gaps: 2, quarantined: 1_200, sinks }
-    expect(told(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
+    expect(reported(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
   })
 
   it('foreign fetches are shown for a day after the last was found, beside any other problem', () => {
-    const stand = openBoardStand()
-    ack(stand)
+    const setup = openRegistrySetup()
+    ack(setup)
     const stream = { workspace: 'acme', source: 'audit' } as const
     const found = { stream, kind: 'foreign_fetch', foundAt: startAt } as const
     const lastFindings = [
       { ...found, entryId: 'b', entryUs: (startAt - 90_000) * 1000 },
       { ...found, entryId: 'a', entryUs: (startAt - 60_000) * 1000 },
     ]
-    const told = () => stand.registry.status().summary
-    stand.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
+    const reported = () => setup.registry.status().summary
+    setup.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
     const calm = 'All caught up: last delivery 0 s ago'
-    expect(told()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
-    stand.journal.stats = { ...fakeStats, findings: 12, lastFindings }
-    expect(told()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
-    stand.source.state('blocked', badKey)
-    stand.clock.pass(24 * 3_600_000)
-    expect(told()).toMatch(
+    expect(reported()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
+    setup.journal.stats = { ...fakeStats, findings: 12, lastFindings }
+    expect(reported()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
+    setup.source.state('blocked', badKey)
+    setup.clock.pass(24 * 3_600_000)
+    expect(reported()).toMatch(
       /^acme audit has been blocked.*; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC$/,
     )
-    stand.clock.pass(3_600_000)
-    expect(told()).not.toMatch(/foreign/)
+    setup.clock.pass(3_600_000)
+    expect(reported()).not.toMatch(/foreign/)
   })
 
   it('dead letters are shown even when all is well', () => {
-    const stand = openBoardStand()
-    ack(stand)
+    const setup = openRegistrySetup()
+    ack(setup)
     const sinks = [
       { sink: 'archive', position: 1, pendingEntries: 0, oldestPendingAt: undefined, deadLetters: 1 },
     ]
-    stand.journal.stats = { ...fakeStats, sinks }
-    expect(stand.registry.status().summary).toBe(
+    setup.journal.stats = { ...fakeStats, sinks }
+    expect(setup.registry.status().summary).toBe(
       'All caught up: last delivery 0 s ago; 1 dead letter at archive',
     )
   })
 
   it('a source whose answer waits for memory is not caught up, and fails by that if it lasts: a restart would not help', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('reading')
-    const over = stand.source.waitsForMemory()
-    stand.clock.pass(20_000)
-    const source = () => stand.registry.status().workspaces[0]?.sources[0]
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('reading')
+    const over = setup.source.waitsForMemory()
+    setup.clock.pass(20_000)
+    const source = () => setup.registry.status().workspaces[0]?.sources[0]
     const since = '2026-11-21T10:00:00.000Z'
     expect(source()).toMatchObject({ state: 'reading', error: null, waits_for_memory_since: since })
-    expect(stand.registry.status().summary).toBe(
+    expect(setup.registry.status().summary).toBe(
       'acme audit is reading, waiting for memory that other answers use',
     )
-    stand.clock.pass(3_600_000)
+    setup.clock.pass(3_600_000)
     const message =
       /^nothing was read for 60 min because its answer waits for memory .* continues when one of those ends$/
     expect(source()).toMatchObject({
       state: 'failing',
       error: { code: 'timeout', message: expect.stringMatching(message) as string },
     })
-    expect(stand.registry.status().ok).toBe(false)
+    expect(setup.registry.status().ok).toBe(false)
     over()
     expect(source()).toMatchObject({ state: 'reading', error: null })
     expect(source()).not.toHaveProperty('waits_for_memory_since')
-    stand.clock.pass(3_600_000)
+    setup.clock.pass(3_600_000)
     expect(source()?.error?.message).toContain('restart the daemon')
   })
 
   it('a source whose answer trickles for hours is reading, with since when, and no restart is suggested', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('reading')
-    const answer = stand.source.readsAnswer()
-    const source = () => stand.registry.status().workspaces[0]?.sources[0]
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('reading')
+    const answer = setup.source.readsAnswer()
+    const source = () => setup.registry.status().workspaces[0]?.sources[0]
     const since = '2026-11-21T10:00:00.000Z'
     for (let minute = 0; minute < 180; minute++) {
       expect(source()).toMatchObject({ state: 'reading', error: null, answer_comes_since: since })
-      stand.clock.pass(60_000)
+      setup.clock.pass(60_000)
       answer.came()
     }
-    expect(stand.registry.status()).toMatchObject({
+    expect(setup.registry.status()).toMatchObject({
       ok: true,
       summary: 'acme audit is reading, one answer has been arriving for 3 h',
     })
     answer.over()
     expect(source()).not.toHaveProperty('answer_comes_since')
-    expect(stand.registry.status().summary).not.toContain('answer')
+    expect(setup.registry.status().summary).not.toContain('answer')
   })
 
   it('an answer that has stopped coming is no sign of life, nor is its end', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('reading')
-    const answer = stand.source.readsAnswer()
-    stand.clock.pass(120_001)
-    const message = () => stand.registry.status().workspaces[0]?.sources[0]?.error?.message
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('reading')
+    const answer = setup.source.readsAnswer()
+    setup.clock.pass(120_001)
+    const message = () => setup.registry.status().workspaces[0]?.sources[0]?.error?.message
     expect(message()).toContain('restart the daemon')
     answer.over()
     expect(message()).toContain('restart the daemon')
   })
 
   it('an answer that comes for less than a minute is not mentioned', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('reading')
-    const { summary } = stand.registry.status()
-    stand.source.readsAnswer()
-    stand.clock.pass(59_999)
-    expect(stand.registry.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
-    stand.clock.pass(1)
-    expect(stand.registry.status().summary).toContain('one answer has been arriving for 60 s')
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('reading')
+    const { summary } = setup.registry.status()
+    setup.source.readsAnswer()
+    setup.clock.pass(59_999)
+    expect(setup.registry.status().summary).toBe(summary.replace('0 s ago', '60 s ago'))
+    setup.clock.pass(1)
+    expect(setup.registry.status().summary).toContain('one answer has been arriving for 60 s')
   })
 
   it('a source that has silently died is shown as failing', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.clock.pass(120_000)
-    expect(stand.registry.status().ok).toBe(true)
-    stand.clock.pass(1)
-    const { ok, workspaces } = stand.registry.status()
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.clock.pass(120_000)
+    expect(setup.registry.status().ok).toBe(true)
+    setup.clock.pass(1)
+    const { ok, workspaces } = setup.registry.status()
     expect(ok).toBe(false)
     expect(workspaces[0]?.sources[0]).toMatchObject({ state: 'failing', error: { code: 'timeout' } })
-    stand.source.success()
-    expect(stand.registry.status().ok).toBe(true)
+    setup.source.success()
+    expect(setup.registry.status().ok).toBe(true)
   })
 
   it('a clock that is corrected by a day does not make a source dead', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    const elapsed = stand.clock.elapsed()
-    stand.clock.pass(86_400_000)
-    stand.clock.elapsed = () => elapsed
-    expect(stand.registry.status().ok).toBe(true)
+    const setup = openRegistrySetup()
+    ack(setup)
+    const elapsed = setup.clock.elapsed()
+    setup.clock.pass(86_400_000)
+    setup.clock.elapsed = () => elapsed
+    expect(setup.registry.status().ok).toBe(true)
   })
 
   it('lag is head minus cursor by the entries’ own times, and 0 when caught up', async () => {
-    const { registry, source, metrics } = openBoardStand()
+    const { registry, source, metrics } = openRegistrySetup()
     const lag = () => registry.status().workspaces[0]?.sources[0]?.lag_seconds
     source.head(5_000_000_000_000_000)
     source.cursor(4_999_999_997_500_000)
@@ -735,42 +735,42 @@ describe('/status', () => {
   })
 
   it('while reading is paused lag grows with the clock: from when the next read was due, or from where all was read', async () => {
-    const stand = openBoardStand()
-    const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
-    ack(stand)
-    stand.clock.pass(1_000)
-    stand.source.state('paused')
+    const setup = openRegistrySetup()
+    const lag = () => setup.registry.status().workspaces[0]?.sources[0]?.lag_seconds
+    ack(setup)
+    setup.clock.pass(1_000)
+    setup.source.state('paused')
     expect(lag()).toBe(0)
-    stand.clock.pass(7_199_000)
+    setup.clock.pass(7_199_000)
     expect(lag()).toBe(7_200)
-    expect(await stand.metrics.render()).toContain(
+    expect(await setup.metrics.render()).toContain(
       'auditferry_source_lag_seconds{workspace="acme",source="audit"} 7200',
     )
-    stand.source.state('reading')
+    setup.source.state('reading')
     expect(lag()).toBe(0)
   })
 
   it('a pause in the middle of a backlog shows at least the known lag, also right after a restart', () => {
-    const stand = openBoardStand()
-    const lag = () => stand.registry.status().workspaces[0]?.sources[0]?.lag_seconds
-    stand.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
-    stand.source.state('paused')
+    const setup = openRegistrySetup()
+    const lag = () => setup.registry.status().workspaces[0]?.sources[0]?.lag_seconds
+    setup.source.recalled({ readAt: startAt - 60_000, caughtUpAt: startAt - 3_600_000, gapAt: 0 })
+    setup.source.state('paused')
     expect(lag()).toBe(3_600)
-    stand.source.cursor((startAt - 600_000) * 1000)
+    setup.source.cursor((startAt - 600_000) * 1000)
     expect(lag()).toBe(600)
-    stand.source.head((startAt + 60_000) * 1000)
+    setup.source.head((startAt + 60_000) * 1000)
     expect(lag()).toBe(660)
   })
 
   it('a journal with room again does not show as full while its readers have not looked yet', () => {
-    const stand = openBoardStand()
-    ack(stand)
-    stand.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
-    expect(stand.registry.status()).toMatchObject({ ok: true, journal: { paused: false } })
+    const setup = openRegistrySetup()
+    ack(setup)
+    setup.source.state('paused', new ConnectorError('journal_full', 'the journal is full'))
+    expect(setup.registry.status()).toMatchObject({ ok: true, journal: { paused: false } })
   })
 
   it('a backlog shows how far it is read, from where it began to the head', () => {
-    const { registry, source } = openBoardStand()
+    const { registry, source } = openRegistrySetup()
     const progress = () => registry.status().workspaces[0]?.sources[0]?.progress
     expect(progress()).toBeNull()
     source.head(5_000_000_100_000_000)
@@ -787,7 +787,7 @@ describe('/status', () => {
   })
 
   it('counts an hour of entries read and delivered, and pending ones', () => {
-    const { registry, source, sink, clock, owe } = openBoardStand()
+    const { registry, source, sink, clock, owe } = openRegistrySetup()
     const none = { filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, late: 2, known: 9, ...none })
     clock.pass(30_000)
@@ -802,7 +802,7 @@ describe('/status', () => {
   })
 
   it('shows how much was filtered: by the types of a source, and by a sink’s filter', () => {
-    const { registry, source, sink } = openBoardStand()
+    const { registry, source, sink } = openRegistrySetup()
     const none = { known: 0, late: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
     source.appended({ added: 5, filtered: 7, ...none })
     sink.acknowledged({ accepted: 2, deadLettered: 0, filtered: 3 })
@@ -812,9 +812,9 @@ describe('/status', () => {
   })
 
   it('gauges follow the journal at each scrape', async () => {
-    const stand = openBoardStand()
-    stand.owe(7, startAt - 3000, { full: true, quarantined: 2, unconfigured: ['old'] })
-    const text = await stand.metrics.render()
+    const setup = openRegistrySetup()
+    setup.owe(7, startAt - 3000, { full: true, quarantined: 2, unconfigured: ['old'] })
+    const text = await setup.metrics.render()
     for (const line of [
       'auditferry_journal_entries 7',
       'auditferry_journal_bytes 700',
@@ -824,22 +824,22 @@ describe('/status', () => {
       'auditferry_sink_lag_seconds{sink="archive"} 3',
     ])
       expect(text).toContain(`${line}\n`)
-    expect(stand.registry.status().journal.unconfigured).toEqual(['old'])
+    expect(setup.registry.status().journal.unconfigured).toEqual(['old'])
   })
 
   it('a closed journal breaks neither page nor scrape: its last values count', async () => {
-    const stand = openBoardStand()
-    stand.owe(7, startAt)
-    stand.registry.status()
+    const setup = openRegistrySetup()
+    setup.owe(7, startAt)
+    setup.registry.status()
     let closed = false
     const metrics = openMetrics({ version: '1', processMetrics: false })
     const journalStats = () => {
       if (closed) throw new Error('the database connection is not open')
-      return stand.journal.stats
+      return setup.journal.stats
     }
     const rateLimiter = () => [{ area: 'audit', used: 3, limit: 60 }]
     const registry = openStatusRegistry({
-      clock: stand.clock,
+      clock: setup.clock,
       metrics,
       journalStats,
       version: '1',
@@ -853,7 +853,7 @@ describe('/status', () => {
   })
 
   it('many problems make one sentence of bounded length', () => {
-    const { registry, sink } = openBoardStand()
+    const { registry, sink } = openRegistrySetup()
     const names = ['b', 'c', 'd', 'e', 'f']
     const watches = names.map((name) => registry.sink(name, 'file', 'stored'))
     const long = new ConnectorError('server_error', 'x'.repeat(5000))
@@ -876,7 +876,7 @@ it.each([
 })
 
 it('the reason of a stalled backfill is shown without a secret of the configuration', () => {
-  const { clock } = openBoardStand()
+  const { clock } = openRegistrySetup()
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {
     ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },

@@ -26,18 +26,18 @@ function printed(limit: string, into: string) {
   const file = join(folder, 'out')
   const shell = `${limit}; exec "$0" --input-type=module -e "$1" ${into}`
   const { stderr } = spawnSync('bash', ['-c', shell, process.execPath, PRINTS, file], { encoding: 'utf8' })
-  return { told: stderr.trim().split('\n'), bytes: readFileSync(file) }
+  return { reported: stderr.trim().split('\n'), bytes: readFileSync(file) }
 }
 
 test('a print that the end of the disk cut in its middle has failed', () => {
-  const { told, bytes } = printed('ulimit -f 8', '> "$2"')
+  const { reported, bytes } = printed('ulimit -f 8', '> "$2"')
   expect(bytes).toHaveLength(8 * BLOCK)
-  expect(told).toEqual(['done', 'done', 'EFBIG'])
+  expect(reported).toEqual(['done', 'done', 'EFBIG'])
 })
 
 test('with room, all of it is in the file, behind the existing bytes', () => {
-  const { told, bytes } = printed('printf x > "$2"', '>> "$2"')
-  expect(told).toEqual(['done', 'done', 'done'])
+  const { reported, bytes } = printed('printf x > "$2"', '>> "$2"')
+  expect(reported).toEqual(['done', 'done', 'done'])
   expect(bytes.toString()).toBe(`x${'a'.repeat(3_000)}${'b'.repeat(3_000)}${'c'.repeat(3_000)}`)
 })
 

@@ -124,8 +124,8 @@ describe.each(Object.entries(ways))('%s', (_, way) => {
 test('a pipe in place of a TLS file is reported at once, and not waited for', async () => {
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
-  const told = tlsMaterial({ ca_file: pipe })
-  await expect(told).rejects.toThrow(`cannot use ${pipe} (not a regular file)`)
+  const reported = tlsMaterial({ ca_file: pipe })
+  await expect(reported).rejects.toThrow(`cannot use ${pipe} (not a regular file)`)
 })
 
 test('unchanged files give the same material, so that kept connections stay', async () => {

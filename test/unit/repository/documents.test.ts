@@ -74,21 +74,21 @@ describe('commands in the documents', () => {
     const words = command.replace(program, '').split(' ')
     const first = words.findIndex((word) => word.startsWith('-'))
     const named = first < 0 ? words : words.slice(0, first)
-    let told = ''
+    let reported = ''
     const context = {
       env: {},
       version: '0.0.0',
-      stdout: (text: string) => void (told += text),
-      stderr: (text: string) => void (told += text),
+      stdout: (text: string) => void (reported += text),
+      stderr: (text: string) => void (reported += text),
       print: async () => undefined,
       signal: new AbortController().signal,
     }
     expect(await runProgram([...named, '--help'], context)).toBe(0)
     // The usage before the arguments: `Usage: auditferry dead-letters show [options] <id>`.
-    const usage = /^Usage: auditferry ?(.*?) ?(?:\[options\]|$)/m.exec(told)?.[1] ?? 'no usage'
+    const usage = /^Usage: auditferry ?(.*?) ?(?:\[options\]|$)/m.exec(reported)?.[1] ?? 'no usage'
     expect(named.join(' ').startsWith(usage) && (usage !== '' || named.length === 0)).toBe(true)
     for (const option of words.filter((word) => word.startsWith('--')))
-      expect(told).toMatch(new RegExp(`${option}\\b`))
+      expect(reported).toMatch(new RegExp(`${option}\\b`))
   })
 
   /** What .ci/run runs in its own steps. */
@@ -133,11 +133,11 @@ describe('commands in the documents', () => {
 test('metrics.md has every metric, and no other', async () => {
   const text = await openMetrics({ version: '0.0.0', processMetrics: false }).render()
   const there = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name = '']) => name).sort()
-  const told = Array.from(
+  const reported = Array.from(
     read('docs/operations/metrics.md').matchAll(/^\| `(auditferry_\w+)` /gm),
     ([, name = '']) => name,
   )
-  expect([...new Set(told)].sort()).toEqual(there)
+  expect([...new Set(reported)].sort()).toEqual(there)
 })
 
 test('guarantees.md names tests that exist', () => {

@@ -6,7 +6,7 @@ import { openStatusRegistry } from '../../../src/observability/status-registry.t
 import { openMetrics } from '../../../src/observability/metrics.ts'
 import { dashboardQueries, readDashboard } from '../../monitoring/dashboard-queries.ts'
 import { promtool, promtoolMissing } from '../../monitoring/programs.ts'
-import { fakeStats, testClock } from '../observability/board-stand.ts'
+import { fakeStats, testClock } from '../observability/registry-setup.ts'
 
 interface Rule {
   readonly alert?: string

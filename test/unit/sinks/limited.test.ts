@@ -22,9 +22,9 @@ test('a batch that does not fit waits and is reported with the limit: no line is
   const words = ['-c', 'ulimit -f 64; exec "$0" "$@"', process.execPath, program, path, spool]
   const { stdout, stderr } = spawnSync('bash', words, { encoding: 'utf8' })
   expect(stderr).toBe('')
-  const { delivered, detail, told } = JSON.parse(stdout) as Met
-  expect(told).toHaveLength(4)
-  for (const each of told)
+  const { delivered, detail, reported } = JSON.parse(stdout) as Met
+  expect(reported).toHaveLength(4)
+  for (const each of reported)
     expect(each).toMatch(
       /^disk_full: cannot write \(EFBIG\): set rotate\.max_bytes .*ulimit -f.*\. The path is \//,
     )

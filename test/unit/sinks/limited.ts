@@ -12,14 +12,14 @@ export interface Met {
   readonly delivered: number
   /** of the batch that did not fit */
   readonly detail: string
-  readonly told: readonly string[]
+  readonly reported: readonly string[]
 }
 
 const [, , path = '', folder = ''] = process.argv
 const never = new AbortController().signal
-const told: string[] = []
+const reported: string[] = []
 const tell = (error: unknown) =>
-  void told.push(error instanceof ConnectorError ? `${error.code}: ${error.message}` : String(error))
+  void reported.push(error instanceof ConnectorError ? `${error.code}: ${error.message}` : String(error))
 
 const { file } = sinkKinds
 const sink = file.open('archive', file.options.parse({ path }), sinkDeps({ disk }))
@@ -46,5 +46,5 @@ for (const compression of ['none', 'gzip'] as const) {
   }
   await spool.discard()
 }
-const met: Met = { delivered, detail, told }
+const met: Met = { delivered, detail, reported }
 process.stdout.write(JSON.stringify(met))

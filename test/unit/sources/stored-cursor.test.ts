@@ -4,7 +4,7 @@ import * as audit from '../../../src/sources/audit/cursor.ts'
 import * as history from '../../../src/sources/history/cursor.ts'
 import { walkFrom } from '../../../src/sources/audit/walk.ts'
 import * as vault from '../../../src/sources/vault/cursor.ts'
-import { DAY, START } from '../app/desk.ts'
+import { DAY, START } from '../app/audit-harness.ts'
 
 function auditCursor(): string {
   const cursor = audit.freshAuditCursor(START)

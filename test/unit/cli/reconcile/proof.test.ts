@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportOf } from '../../../../src/cli/reconcile/report.ts'
-import { DAY } from '../past-stand.ts'
+import { DAY } from '../past-setup.ts'
 
 const stream = { workspace: 'acme', source: 'audit' } as const
 const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }

@@ -9,33 +9,33 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Compared } from '../../../../src/contracts/jobs.ts'
 import type { Start } from '../../../../src/sources/shared.ts'
 import { systemClock } from '../../../../src/platform/clock.ts'
-import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
+import { DAY, dayText, openPastSetup, today } from '../past-setup.ts'
 
-let stand: Awaited<ReturnType<typeof openPastStand>>
-afterEach(() => stand.close())
+let setup: Awaited<ReturnType<typeof openPastSetup>>
+afterEach(() => setup.close())
 
 /** Waits a twentieth as long. */
 const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
 
-const options = (more: object = {}) => ({ config: stand.config, from: dayText(3), json: false, ...more })
+const options = (more: object = {}) => ({ config: setup.config, from: dayText(3), json: false, ...more })
 
 async function report(more: object = {}): Promise<{ code: number; report: ReconcileReport }> {
-  const code = await reconcile(stand.context, options({ json: true, ...more }), clock)
-  return { code, report: JSON.parse(stand.heard().stdout) as ReconcileReport }
+  const code = await reconcile(setup.context, options({ json: true, ...more }), clock)
+  return { code, report: JSON.parse(setup.heard().stdout) as ReconcileReport }
 }
 
 describe.each(['none running', 'through a daemon'])('%s', (how) => {
   const begin = async () => {
-    if (how === 'through a daemon') await stand.daemon()
-    stand.heard()
+    if (how === 'through a daemon') await setup.daemon()
+    setup.heard()
   }
 
   test('what was read and delivered whole is balanced, day by day', async () => {
-    stand = await openPastStand()
-    await stand.once()
+    setup = await openPastSetup()
+    await setup.once()
     await begin()
-    expect(await reconcile(stand.context, options(), clock)).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    expect(await reconcile(setup.context, options(), clock)).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
     expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
@@ -47,22 +47,22 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('an entry whose key is gone from the journal is found, by its id', async () => {
-    stand = await openPastStand()
-    await stand.once()
+    setup = await openPastSetup()
+    await setup.once()
     const at = (today() - 2 * DAY + 5 * 3_600_000) * 1000
-    expect(stand.tamper(`DELETE FROM keys WHERE at = ${at}`)).toBe(1)
+    expect(setup.tamper(`DELETE FROM keys WHERE at = ${at}`)).toBe(1)
     await begin()
     const { code, report: found } = await report()
     expect(code).toBe(1)
-    const lost = stand.mock.entries().find(({ atUs }) => atUs === at)
+    const lost = setup.mock.entries().find(({ atUs }) => atUs === at)
     expect(found.sources[0]?.unknown).toEqual([{ id: lost?.id, day: dayText(2) }])
     expect(found.read.map(({ unknown, result }) => [unknown, result])).toEqual([
       [0, 'even'],
       [1, 'missing'],
       [0, 'even'],
     ])
-    expect(await reconcile(stand.context, options(), clock)).toBe(1)
-    const { stdout } = stand.heard()
+    expect(await reconcile(setup.context, options(), clock)).toBe(1)
+    const { stdout } = setup.heard()
     expect(stdout).toContain('NOT BALANCED: 1 entry that the API shows is not here.\nTo fetch it: ')
     expect(stdout).toContain(
       `: auditferry backfill --workspace acme --source audit --from ${dayText(2)} --to ${dayText(1)}\n`,
@@ -70,46 +70,46 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('a delivery that is in no book is found, at its sink and on its day', async () => {
-    stand = await openPastStand()
-    await stand.once()
+    setup = await openPastSetup()
+    await setup.once()
     const day = today() / DAY - 1
-    expect(stand.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
+    expect(setup.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
     await begin()
     const { code, report: found } = await report()
     expect(code).toBe(1)
     expect(found.sinks.filter(({ result }) => result !== 'even')).toMatchObject([
       { sink: 'archive', day: dayText(1), kept: 25, accepted: 23, missing: 2, result: 'missing' },
     ])
-    expect(await reconcile(stand.context, options(), clock)).toBe(1)
-    expect(stand.heard().stdout).toContain('NOT BALANCED: at archive 2 kept entries have no recorded outcome')
+    expect(await reconcile(setup.context, options(), clock)).toBe(1)
+    expect(setup.heard().stdout).toContain('NOT BALANCED: at archive 2 kept entries have no recorded outcome')
   })
 })
 
 test('with no daemon running nothing of the budget is kept for live reading', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.write({ limit: 5 })
+  setup = await openPastSetup()
+  await setup.once()
+  setup.write({ limit: 5 })
   // As if that run were a minute ago: the walk takes five requests.
-  stand.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
-  stand.heard()
-  expect(await reconcile(stand.context, options(), clock)).toBe(0)
+  setup.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
+  setup.heard()
+  expect(await reconcile(setup.context, options(), clock)).toBe(0)
   // A walk that waits for a permit says so.
-  expect(stand.heard().stderr).toBe('')
+  expect(setup.heard().stderr).toBe('')
 })
 
 test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
-  stand = await openPastStand()
-  expect(await reconcile(stand.context, options({ workspace: 'nope' }), clock)).toBe(2)
-  expect(stand.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
+  setup = await openPastSetup()
+  expect(await reconcile(setup.context, options({ workspace: 'nope' }), clock)).toBe(2)
+  expect(setup.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
 })
 
 describe('what lies before the configured start', () => {
   const half = () => `${dayText(2)}T12:30:00Z`
 
   test('is no loss: it has a sum of its own, a day of nothing else is not judged, and the way to it is told', async () => {
-    stand = await openPastStand({ start: half() })
-    await stand.once()
-    stand.heard()
+    setup = await openPastSetup({ start: half() })
+    await setup.once()
+    setup.heard()
     const { code, report: found } = await report()
     expect(found.read.map((row) => [row.before_start, row.unknown, row.known, row.result])).toEqual([
       [25, 0, 0, 'early'],
@@ -118,8 +118,8 @@ describe('what lies before the configured start', () => {
     ])
     expect(found.sources[0]).toMatchObject({ start: `${dayText(2)}T12:30:00.000Z`, unknown: [] })
     expect(code).toBe(0)
-    expect(await reconcile(stand.context, options(), clock)).toBe(0)
-    const { stdout } = stand.heard()
+    expect(await reconcile(setup.context, options(), clock)).toBe(0)
+    const { stdout } = setup.heard()
     expect(stdout).toContain('BALANCED. Each of the 37 elements that the API shows is known here')
     expect(stdout).toMatch(
       new RegExp(`acme audit +${dayText(3)} +25 +0 +0 +0 +0 +25 +0 +0 +0 +keys +before start`),
@@ -127,17 +127,17 @@ describe('what lies before the configured start', () => {
     expect(stdout).toContain(
       `\n38 entries of acme audit from before ${dayText(2)}T12:30:00.000Z, where live reading began (start), were not read. To add them: auditferry backfill --workspace acme --source audit --from ${dayText(3)} --to ${dayText(2)}T12:30:00.000Z\n`,
     )
-    expect(await reconcile(stand.context, options({ to: dayText(2) }), clock)).toBe(1)
-    expect(stand.heard().stdout).toContain(
+    expect(await reconcile(setup.context, options({ to: dayText(2) }), clock)).toBe(1)
+    expect(setup.heard().stdout).toContain(
       'NO RESULT: each day of the span was over before live reading began. Nothing was compared, so the exit code is 1',
     )
   })
 
   test('does not excuse what is not here from after it', async () => {
-    stand = await openPastStand({ start: half() })
-    await stand.once()
-    stand.tamper(`DELETE FROM keys WHERE at = ${(today() - 2 * DAY + 15 * 3_600_000) * 1000}`)
-    stand.heard()
+    setup = await openPastSetup({ start: half() })
+    await setup.once()
+    setup.tamper(`DELETE FROM keys WHERE at = ${(today() - 2 * DAY + 15 * 3_600_000) * 1000}`)
+    setup.heard()
     const { code, report: found } = await report()
     expect(code).toBe(1)
     expect(found.read[1]).toMatchObject({ before_start: 13, unknown: 1, result: 'missing' })
@@ -173,10 +173,10 @@ describe('what lies before the configured start', () => {
 })
 
 test('it keeps nothing: a second report finds the same', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - DAY) * 1000}`)
-  stand.heard()
+  setup = await openPastSetup()
+  await setup.once()
+  setup.tamper(`DELETE FROM keys WHERE at < ${(today() - DAY) * 1000}`)
+  setup.heard()
   const first = await report()
   expect(first.code).toBe(1)
   expect(first.report.read.map(({ unknown }) => unknown)).toEqual([25, 25, 0])
@@ -187,11 +187,11 @@ test('it keeps nothing: a second report finds the same', async () => {
 })
 
 test('where keys may be forgotten only numbers are compared, and that is said', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.tamper(`DELETE FROM keys WHERE at < ${(today() - 2 * DAY) * 1000}`)
-  stand.write({ keepKeys: '1d' })
-  stand.heard()
+  setup = await openPastSetup()
+  await setup.once()
+  setup.tamper(`DELETE FROM keys WHERE at < ${(today() - 2 * DAY) * 1000}`)
+  setup.write({ keepKeys: '1d' })
+  setup.heard()
   const { code, report: found } = await report()
   expect(found.read[0]).toMatchObject({
     unknown: 25,
@@ -204,9 +204,9 @@ test('where keys may be forgotten only numbers are compared, and that is said', 
 })
 
 test('types that are not wanted are filtered, not missing', async () => {
-  stand = await openPastStand({ types: '["auth:*"]' })
-  await stand.once()
-  stand.heard()
+  setup = await openPastSetup({ types: '["auth:*"]' })
+  await setup.once()
+  setup.heard()
   const { code, report: found } = await report()
   expect(code).toBe(0)
   for (const { fetched, known, filtered, kept } of found.read) {
@@ -217,9 +217,9 @@ test('types that are not wanted are filtered, not missing', async () => {
 })
 
 test('today is shown and not judged, and a span of nothing else proves nothing', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.heard()
+  setup = await openPastSetup()
+  await setup.once()
+  setup.heard()
   const to = new Date(today() + DAY).toISOString()
   const { code, report: found } = await report({ to })
   expect(found.read.at(-1)?.result).toBe('moving')
@@ -230,47 +230,47 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
     'BALANCED. Each of the 75 elements that the API shows of days that are over is known',
   )
   expect(shown).toContain('(the 7 of the day that is not are shown, not judged)')
-  expect(await reconcile(stand.context, options({ from: dayText(0), to }), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain('NO RESULT: no day of the span is over yet. Nothing was compared')
+  expect(await reconcile(setup.context, options({ from: dayText(0), to }), clock)).toBe(1)
+  expect(setup.heard().stdout).toContain('NO RESULT: no day of the span is over yet. Nothing was compared')
 })
 
 test('parts of days are rounded outwards, and said', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.heard()
+  setup = await openPastSetup()
+  await setup.once()
+  setup.heard()
   expect(
     await reconcile(
-      stand.context,
+      setup.context,
       options({ from: `${dayText(2)}T10:00:00Z`, to: `${dayText(1)}T10:00:00Z` }),
       clock,
     ),
   ).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stderr).toContain(`comparing full UTC days: ${dayText(2)} to ${dayText(0)}`)
   expect(stdout).toContain('2 UTC days')
 })
 
 test('a key that is refused ends it with the reason, and proves nothing', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.mock.setFault('unauthorized', 1)
-  stand.heard()
-  await expect(reconcile(stand.context, options(), clock)).rejects.toThrow('the API key was refused')
-  expect(stand.heard().stdout).toBe('')
+  setup = await openPastSetup()
+  await setup.once()
+  setup.mock.setFault('unauthorized', 1)
+  setup.heard()
+  await expect(reconcile(setup.context, options(), clock)).rejects.toThrow('the API key was refused')
+  expect(setup.heard().stdout).toBe('')
 })
 
 test.each([false, true])(
   'a walk that is cut off tells what it had met, as partial, and proves nothing (--json: %s)',
   async (json) => {
-    stand = await openPastStand()
-    await stand.once()
-    stand.heard()
+    setup = await openPastSetup()
+    await setup.once()
+    setup.heard()
     // One to find the place, two pages, one to look whether that was all.
-    stand.mock.setFault('unauthorized', { nth: [stand.mock.requests.length + 4] })
-    await expect(reconcile(stand.context, options({ json }), clock)).rejects.toThrow(
+    setup.mock.setFault('unauthorized', { nth: [setup.mock.requests.length + 4] })
+    await expect(reconcile(setup.context, options({ json }), clock)).rejects.toThrow(
       'the API key was refused',
     )
-    const { stdout } = stand.heard()
+    const { stdout } = setup.heard()
     if (json)
       expect(JSON.parse(stdout)).toMatchObject({
         partial: true,
@@ -291,7 +291,7 @@ test.each([false, true])(
 function compareWith(compare: () => Promise<Compared>, json = false, by: Clock = clock) {
   const comparing = { compare, endCompare: () => Promise.reject(new Error('it is gone')) }
   const days = { fromDay: 0, toDay: 4 }
-  return compareAll(stand.context, comparing, { options: { ...options(), json }, days, clock: by })
+  return compareAll(setup.context, comparing, { options: { ...options(), json }, days, clock: by })
 }
 
 const audit = { workspace: 'acme', source: 'audit' } as const
@@ -311,33 +311,33 @@ const comparedNow: Compared = {
 }
 
 test('a walk that the signal cuts off prints what it had met', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const compare = async () => {
-    stand.stop.abort()
+    setup.stop.abort()
     return comparedNow
   }
   expect(await compareWith(compare)).toBeUndefined()
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toContain('Not known here, the first ones\n\nacme audit  1970-01-01  lost\n')
   expect(stderr).toBe('auditferry: interrupted: no result, and nothing was changed\n')
 })
 
 test('from today without an end is told what the end is, and `now` includes today', async () => {
-  stand = await openPastStand()
-  await stand.once()
-  stand.heard()
-  expect(await reconcile(stand.context, options({ from: dayText(0) }), clock)).toBe(2)
-  expect(stand.heard().stderr).toBe(
+  setup = await openPastSetup()
+  await setup.once()
+  setup.heard()
+  expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
+  expect(setup.heard().stderr).toBe(
     `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)
   expect(found.read.at(-1)).toMatchObject({ day: dayText(0), result: 'moving' })
-  expect(stand.heard().stderr).toBe('')
+  expect(setup.heard().stderr).toBe('')
 })
 
 test('a daemon that stops under the walk ends it with what to do next', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const compare = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
   await expect(compareWith(compare)).rejects.toThrow(
     /took a new configuration meanwhile; nothing was changed, start again$/,
@@ -345,15 +345,15 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
 })
 
 test('an API that cannot be read ends it with the reason, and what it had met is printed', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   const error = { code: 'timeout', message: 'acme audit could not be read to the end' } as const
   const compare = async () => ({ ...comparedNow, isDone: true, error })
   await expect(compareWith(compare, true)).rejects.toMatchObject(error)
-  expect(JSON.parse(stand.heard().stdout)).toMatchObject({ partial: true, ok: false, read: [{ fetched: 4 }] })
+  expect(JSON.parse(setup.heard().stdout)).toMatchObject({ partial: true, ok: false, read: [{ fetched: 4 }] })
 })
 
 test('a line while it walks says how far it is, and why it waits', async () => {
-  stand = await openPastStand()
+  setup = await openPastSetup()
   let now = 0
   const slow: Clock = { ...clock, elapsed: () => (now += 5_000) }
   const waiting: Compared = {
@@ -369,7 +369,7 @@ test('a line while it walks says how far it is, and why it waits', async () => {
   ]
   const compare = async () => answers.shift() ?? expect.fail('asked on')
   expect(await compareWith(compare, false, slow)).toEqual(comparedNow.streams)
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stderr.split('\n')).toEqual([
     'acme audit: 25 %, 4 entries fetched. Waiting: live polling uses 45 of 60 requests/min.',
     'acme audit: 25 %, 4 entries fetched; trying again: no JSON',

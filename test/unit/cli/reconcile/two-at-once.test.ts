@@ -2,26 +2,26 @@
 import { expect, test } from 'vitest'
 import { reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
 import { connectControl } from '../../../../src/control/client.ts'
-import { DAY, dayText, openPastStand, today } from '../past-stand.ts'
+import { DAY, dayText, openPastSetup, today } from '../past-setup.ts'
 
 test('while one walks another is refused at once with what to do, and walks once the first has ended', async () => {
-  const stand = await openPastStand()
+  const setup = await openPastSetup()
   try {
-    await stand.daemon()
-    const options = { config: stand.config, from: dayText(3), json: false }
-    const first = await connectControl(stand.path)
+    await setup.daemon()
+    const options = { config: setup.config, from: dayText(3), json: false }
+    const first = await connectControl(setup.path)
     const request = { job: 'first', fromUs: (today() - DAY) * 1000, toUs: today() * 1000 }
     await first?.compare(request)
-    stand.heard()
-    await expect(reconcile(stand.context, options)).rejects.toThrow(
+    setup.heard()
+    await expect(reconcile(setup.context, options)).rejects.toThrow(
       'Another reconcile is reading acme audit: wait',
     )
-    expect(stand.heard()).toMatchObject({ stdout: '', stderr: '' })
+    expect(setup.heard()).toMatchObject({ stdout: '', stderr: '' })
     expect(await first?.compare(request)).toMatchObject({ isDone: true })
     await first?.endCompare('first')
-    expect(await reconcile(stand.context, options)).toBe(0)
-    expect(await reconcile(stand.context, options)).toBe(0)
+    expect(await reconcile(setup.context, options)).toBe(0)
+    expect(await reconcile(setup.context, options)).toBe(0)
   } finally {
-    await stand.close()
+    await setup.close()
   }
 })

@@ -23,16 +23,16 @@ import { openControl } from '../../../../src/control/server.ts'
 import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
 import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../../contract/journal-parts.ts'
-import { openBoardStand } from '../../observability/board-stand.ts'
-import { fill, openStand } from '../stand.ts'
+import { openRegistrySetup } from '../../observability/registry-setup.ts'
+import { fill, openSetup } from '../setup.ts'
 
-let stand: ReturnType<typeof openStand>
+let setup: ReturnType<typeof openSetup>
 let held: Journal | undefined
 let control: Control | undefined
 
 beforeEach(async () => {
-  stand = openStand()
-  const journal = await stand.openJournal()
+  setup = openSetup()
+  const journal = await setup.openJournal()
   await fill(journal)
   await journal.close()
 })
@@ -41,22 +41,22 @@ afterEach(async () => {
   await held?.close()
   control = undefined
   held = undefined
-  stand.remove()
+  setup.remove()
 })
 
 /** A daemon, as far as the commands see one. */
 async function startDaemon(): Promise<Journal> {
-  held = await stand.openJournal()
-  const { registry, metrics, taps } = openBoardStand()
+  held = await setup.openJournal()
+  const { registry, metrics, taps } = openRegistrySetup()
   const journal = held
-  const { sinks } = knownConfig(stand.config, stand.context)
+  const { sinks } = knownConfig(setup.config, setup.context)
   const retry = (query: DeadLetterQuery) => retryAcceptedDeadLetters(journal, sinks, query)
   const parts = { registry, metrics, taps, journal, retry }
-  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
+  control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
   return held
 }
 
-const options = (more: object = {}) => ({ config: stand.config, id: [], ...more })
+const options = (more: object = {}) => ({ config: setup.config, id: [], ...more })
 const raw = (n: number) => Buffer.from(entriesOf([spec(n, { body: 'planted-content' })]).raw(0)).toString()
 
 describe.each(['none running', 'through a daemon'])('%s', (how) => {
@@ -65,7 +65,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('a type however long is cut in what list and show print, and never in half a character', async () => {
-    const journal = held ?? (await stand.openJournal())
+    const journal = held ?? (await setup.openJournal())
     const long = { time: '2026-11-21T12:34:56+02:00', type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
     await journal.append(part([spec(5, long)]))
     await journal.ack('siem', {
@@ -74,33 +74,33 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       rejected: [{ seq: 5, code: 'refused', reason: 'no' }],
     })
     if (!held) await journal.close()
-    await listLetters(stand.context, options())
-    const { stdout } = stand.heard()
+    await listLetters(setup.context, options())
+    const { stdout } = setup.heard()
     expect(stdout).toContain(`  2026-11-21 10:34:56  ${'t'.repeat(79)}…  `)
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(250)
-    await showLetter(stand.context, { config: stand.config, content: false }, 3)
-    expect(stand.heard().stdout).toMatch(/^type +t{79}…$/m)
+    await showLetter(setup.context, { config: setup.config, content: false }, 3)
+    expect(setup.heard().stdout).toMatch(/^type +t{79}…$/m)
   })
 
   test('list tells each with its reason, and no content', async () => {
-    expect(await listLetters(stand.context, options())).toBe(0)
-    const { stdout } = stand.heard()
+    expect(await listLetters(setup.context, options())).toBe(0)
+    const { stdout } = setup.heard()
     expect(stdout.split('\n')).toHaveLength(8)
     expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
     expect(stdout).toContain('acme audit')
     // What a receiver says must not command the terminal.
     expect(stdout).toContain('Splunk said: \\u{1b}[31mno')
     expect(stdout).not.toContain('planted')
-    await listLetters(stand.context, options({ limit: 1 }))
-    expect(stand.heard().stdout).toContain(
+    await listLetters(setup.context, options({ limit: 1 }))
+    expect(setup.heard().stdout).toContain(
       'there are more than these 1: a larger --limit shows them, dead-letters export writes all of them into a file\n',
     )
-    await listLetters(stand.context, options({ sink: 'archive' }))
-    expect(stand.heard().stdout).toBe('no dead letters match these options\n')
+    await listLetters(setup.context, options({ sink: 'archive' }))
+    expect(setup.heard().stdout).toBe('no dead letters match these options\n')
   })
 
   test('a list of ids that is cut blames none of those that it did not come to', async () => {
-    const journal = held ?? (await stand.openJournal())
+    const journal = held ?? (await setup.openJournal())
     const bytes = Buffer.from('{}')
     const more = ['cd', 'ef'].map((sha) => ({
       reason: 'no_id' as const,
@@ -115,28 +115,28 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     })
     if (!held) await journal.close()
     for (const list of [listLetters, listQuarantine]) {
-      expect(await list(stand.context, options({ id: [1, 2, 3], limit: 1 }))).toBe(0)
-      expect(await list(stand.context, options({ id: [1, 2, 3, 4] }))).toBe(1)
+      expect(await list(setup.context, options({ id: [1, 2, 3], limit: 1 }))).toBe(0)
+      expect(await list(setup.context, options({ id: [1, 2, 3, 4] }))).toBe(1)
     }
   })
 
   test('show tells all but the content, and with --content the content alone, byte for byte', async () => {
-    expect(await showLetter(stand.context, { config: stand.config, content: false }, 1)).toBe(0)
-    const { stdout } = stand.heard()
+    expect(await showLetter(setup.context, { config: setup.config, content: false }, 1)).toBe(0)
+    const { stdout } = setup.heard()
     expect(stdout).toContain(uuid(2))
     expect(stdout).not.toContain('planted')
-    expect(await showLetter(stand.context, { config: stand.config, content: true }, 1)).toBe(0)
-    expect(stand.heard().stdout).toBe(`${raw(2)}\n`)
-    expect(await showLetter(stand.context, { config: stand.config, content: true }, 99)).toBe(1)
-    expect(stand.heard().stderr).toContain('no dead letter 99')
+    expect(await showLetter(setup.context, { config: setup.config, content: true }, 1)).toBe(0)
+    expect(setup.heard().stdout).toBe(`${raw(2)}\n`)
+    expect(await showLetter(setup.context, { config: setup.config, content: true }, 99)).toBe(1)
+    expect(setup.heard().stderr).toContain('no dead letter 99')
   })
 
   test('retry puts back by id, and tells of ids that are none', async () => {
-    expect(await retryLetters(stand.context, options({ id: [2, 99] }))).toBe(1)
-    const { stdout, stderr } = stand.heard()
+    expect(await retryLetters(setup.context, options({ id: [2, 99] }))).toBe(1)
+    const { stdout, stderr } = setup.heard()
     expect(stdout).toContain("1 dead letter put back at the journal's end")
     expect(stderr).toContain('no dead letter 99')
-    const journal = held ?? (held = await stand.openJournal())
+    const journal = held ?? (held = await setup.openJournal())
     const batch = await journal.take('siem', plenty)
     expect(idsOf(batch)).toEqual([uuid(3)])
     expect(batch?.slices[0]?.onlySink).toBe('siem')
@@ -144,10 +144,10 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('retry takes all of a sink, and needs to be told which', async () => {
-    expect(await retryLetters(stand.context, options())).toBe(2)
-    expect(stand.heard().stderr).toContain('which to retry?')
-    expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(0)
-    expect(stand.heard().stdout).toContain('2 dead letters put back')
+    expect(await retryLetters(setup.context, options())).toBe(2)
+    expect(setup.heard().stderr).toContain('which to retry?')
+    expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(0)
+    expect(setup.heard().stdout).toContain('2 dead letters put back')
   })
 
   test.each([
@@ -159,34 +159,34 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     async (key, setting) => {
       await control?.close()
       await held?.close()
-      const text = readFileSync(stand.config, 'utf8').replace('name: siem,', `name: siem, ${setting},`)
-      writeFileSync(stand.config, text)
+      const text = readFileSync(setup.config, 'utf8').replace('name: siem,', `name: siem, ${setting},`)
+      writeFileSync(setup.config, text)
       if (held) await startDaemon()
-      expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(1)
-      const { stdout, stderr } = stand.heard()
+      expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(1)
+      const { stdout, stderr } = setup.heard()
       expect(stdout).toContain('0 dead letters put back')
       expect(stderr).toContain(`2 dead letters left where they are: siem no longer takes them (its ${key})`)
-      const journal = held ?? (held = await stand.openJournal())
+      const journal = held ?? (held = await setup.openJournal())
       expect(await journal.deadLetters({})).toHaveLength(2)
       expect(await journal.take('siem', plenty)).toBeUndefined()
     },
   )
 
   test('drop needs --yes or explicit ids', async () => {
-    expect(await dropLetters(stand.context, options())).toBe(2)
-    expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropLetters(stand.context, options({ sink: 'siem' }))).toBe(2)
-    expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropLetters(stand.context, options({ id: [1] }))).toBe(0)
-    expect(await dropLetters(stand.context, options({ yes: true }))).toBe(0)
-    expect(stand.heard().stdout).toBe('1 dead letter dropped\n1 dead letter dropped\n')
-    await listLetters(stand.context, options())
-    expect(stand.heard().stdout).toBe('no dead letters\n')
+    expect(await dropLetters(setup.context, options())).toBe(2)
+    expect(setup.heard().stderr).toContain('say --yes')
+    expect(await dropLetters(setup.context, options({ sink: 'siem' }))).toBe(2)
+    expect(setup.heard().stderr).toContain('say --yes')
+    expect(await dropLetters(setup.context, options({ id: [1] }))).toBe(0)
+    expect(await dropLetters(setup.context, options({ yes: true }))).toBe(0)
+    expect(setup.heard().stdout).toBe('1 dead letter dropped\n1 dead letter dropped\n')
+    await listLetters(setup.context, options())
+    expect(setup.heard().stdout).toBe('no dead letters\n')
   })
 
   test('export writes lines with raw bytes and reasons to a private new file, or to standard output', async () => {
-    const file = join(stand.folder, 'letters.ndjson')
-    expect(await exportLetters(stand.context, options(), file)).toBe(0)
+    const file = join(setup.folder, 'letters.ndjson')
+    expect(await exportLetters(setup.context, options(), file)).toBe(0)
     const lines = readFileSync(file, 'utf8').trim().split('\n')
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(lines).toHaveLength(2)
@@ -197,14 +197,14 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
       code: 'refused',
       entry_id: uuid(2),
     })
-    stand.heard()
-    expect(await exportLetters(stand.context, options({ id: [2] }), '-')).toBe(0)
-    expect(stand.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
+    setup.heard()
+    expect(await exportLetters(setup.context, options({ id: [2] }), '-')).toBe(0)
+    expect(setup.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
   })
 
   test('an export to standard output that cannot be written says why', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOSPC' }))
-    const exporting = exportLetters({ ...stand.context, print }, options(), '-')
+    const exporting = exportLetters({ ...setup.context, print }, options(), '-')
     await expect(exporting).rejects.toThrow('Cannot write to standard output: the disk is full')
   })
 
@@ -214,25 +214,25 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     ['EIO', 'EIO'],
   ])('content that cannot be shown (%s) is no bug: it says why', async (code, why) => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
-    const shown = { config: stand.config, content: true }
-    const told = { code: 'misconfigured', message: `Cannot write to standard output: ${why}` }
-    await expect(showLetter({ ...stand.context, print }, shown, 1)).rejects.toMatchObject(told)
-    await expect(showQuarantine({ ...stand.context, print }, shown, 1)).rejects.toMatchObject(told)
+    const shown = { config: setup.config, content: true }
+    const reported = { code: 'misconfigured', message: `Cannot write to standard output: ${why}` }
+    await expect(showLetter({ ...setup.context, print }, shown, 1)).rejects.toMatchObject(reported)
+    await expect(showQuarantine({ ...setup.context, print }, shown, 1)).rejects.toMatchObject(reported)
   })
 
   test('a reader that wants no more of what is shown is no failure', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'EPIPE' }))
-    const shown = { config: stand.config, content: true }
-    expect(await showLetter({ ...stand.context, print }, shown, 1)).toBe(0)
-    expect(await showQuarantine({ ...stand.context, print }, shown, 1)).toBe(0)
+    const shown = { config: setup.config, content: true }
+    expect(await showLetter({ ...setup.context, print }, shown, 1)).toBe(0)
+    expect(await showQuarantine({ ...setup.context, print }, shown, 1)).toBe(0)
   })
 
   test('export overwrites nothing and leaves nothing half done', async () => {
-    const file = join(stand.folder, 'precious')
+    const file = join(setup.folder, 'precious')
     writeFileSync(file, 'precious')
-    await expect(exportLetters(stand.context, options(), file)).rejects.toThrow('not overwritten')
+    await expect(exportLetters(setup.context, options(), file)).rejects.toThrow('not overwritten')
     expect(readFileSync(file, 'utf8')).toBe('precious')
-    await expect(exportLetters(stand.context, options(), join(file, 'below'))).rejects.toThrow('Cannot write')
+    await expect(exportLetters(setup.context, options(), join(file, 'below'))).rejects.toThrow('Cannot write')
     expect(existsSync(join(file, 'below'))).toBe(false)
   })
 
@@ -242,123 +242,123 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as Record<string, unknown>)
-    expect(await exportLetters(stand.context, options(), '-')).toBe(0)
-    const letters = facts(stand.heard().stdout).map((each) => ({ ...each, entry: undefined }))
-    expect(await listLetters(stand.context, options({ json: true }))).toBe(0)
-    expect(facts(stand.heard().stdout)).toEqual(letters)
+    expect(await exportLetters(setup.context, options(), '-')).toBe(0)
+    const letters = facts(setup.heard().stdout).map((each) => ({ ...each, entry: undefined }))
+    expect(await listLetters(setup.context, options({ json: true }))).toBe(0)
+    expect(facts(setup.heard().stdout)).toEqual(letters)
     expect(letters.length).toBeGreaterThan(1)
-    expect(await listLetters(stand.context, options({ json: true, limit: 1 }))).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    expect(await listLetters(setup.context, options({ json: true, limit: 1 }))).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(facts(stdout)).toEqual(letters.slice(0, 1))
     expect(stderr).toContain('there are more than these 1')
-    expect(await exportQuarantine(stand.context, options(), '-')).toBe(0)
-    const elements = facts(stand.heard().stdout).map((each) => ({ ...each, base64: undefined }))
-    expect(await listQuarantine(stand.context, options({ json: true }))).toBe(0)
-    const quarantined = stand.heard().stdout
+    expect(await exportQuarantine(setup.context, options(), '-')).toBe(0)
+    const elements = facts(setup.heard().stdout).map((each) => ({ ...each, base64: undefined }))
+    expect(await listQuarantine(setup.context, options({ json: true }))).toBe(0)
+    const quarantined = setup.heard().stdout
     expect(facts(quarantined)).toEqual(elements)
     expect(stdout + quarantined).not.toContain('planted')
-    await listLetters(stand.context, options({ json: true, sink: 'archive' }))
-    expect(stand.heard().stdout).toBe('')
+    await listLetters(setup.context, options({ json: true, sink: 'archive' }))
+    expect(setup.heard().stdout).toBe('')
   })
 
   test('the quarantine is listed and shown without its bytes, and exported with them', async () => {
-    expect(await listQuarantine(stand.context, options())).toBe(0)
-    expect(await showQuarantine(stand.context, { config: stand.config, content: false }, 1)).toBe(0)
-    const { stdout } = stand.heard()
+    expect(await listQuarantine(setup.context, options())).toBe(0)
+    expect(await showQuarantine(setup.context, { config: setup.config, content: false }, 1)).toBe(0)
+    const { stdout } = setup.heard()
     expect(stdout).toContain('no_id')
     expect(stdout).not.toContain('planted')
-    expect(await showQuarantine(stand.context, { config: stand.config, content: true }, 1)).toBe(0)
-    expect(stand.heard().stdout).toBe('{"planted":"\u001b"}')
-    expect(await exportQuarantine(stand.context, options(), '-')).toBe(0)
-    const line = JSON.parse(stand.heard().stdout) as { base64: string }
+    expect(await showQuarantine(setup.context, { config: setup.config, content: true }, 1)).toBe(0)
+    expect(setup.heard().stdout).toBe('{"planted":"\u001b"}')
+    expect(await exportQuarantine(setup.context, options(), '-')).toBe(0)
+    const line = JSON.parse(setup.heard().stdout) as { base64: string }
     expect(Buffer.from(line.base64, 'base64').toString()).toBe('{"planted":"\u001b"}')
-    expect(await showQuarantine(stand.context, { config: stand.config, content: true }, 9)).toBe(1)
+    expect(await showQuarantine(setup.context, { config: setup.config, content: true }, 9)).toBe(1)
   })
 
   test('quarantine drop needs --yes or explicit ids, and tells of ids that are none', async () => {
-    expect(await dropQuarantine(stand.context, options())).toBe(2)
-    expect(stand.heard().stderr).toContain('say --yes')
-    expect(await dropQuarantine(stand.context, options({ id: [9] }))).toBe(1)
-    expect(stand.heard()).toMatchObject({
+    expect(await dropQuarantine(setup.context, options())).toBe(2)
+    expect(setup.heard().stderr).toContain('say --yes')
+    expect(await dropQuarantine(setup.context, options({ id: [9] }))).toBe(1)
+    expect(setup.heard()).toMatchObject({
       stdout: '0 quarantined elements dropped\n',
       stderr: expect.stringContaining('nothing quarantined under 9') as string,
     })
-    expect(await dropQuarantine(stand.context, options({ id: [1] }))).toBe(0)
-    expect(await dropQuarantine(stand.context, options({ yes: true }))).toBe(0)
-    const { stdout } = stand.heard()
+    expect(await dropQuarantine(setup.context, options({ id: [1] }))).toBe(0)
+    expect(await dropQuarantine(setup.context, options({ yes: true }))).toBe(0)
+    const { stdout } = setup.heard()
     expect(stdout).toBe('1 quarantined element dropped\n0 quarantined elements dropped\n')
-    await listQuarantine(stand.context, options())
-    expect(stand.heard().stdout).toBe('nothing is quarantined\n')
+    await listQuarantine(setup.context, options())
+    expect(setup.heard().stdout).toBe('nothing is quarantined\n')
   })
 })
 
 test('a journal in use without a socket is a clear error', async () => {
-  held = await stand.openJournal()
-  await expect(listLetters(stand.context, options())).rejects.toThrow(
+  held = await setup.openJournal()
+  await expect(listLetters(setup.context, options())).rejects.toThrow(
     /is in use, and its process does not answer/,
   )
 })
 
 test('a journal that is not there is named by its whole path: a relative one begins at the folder of the configuration', async () => {
   const name = `not-there-${process.pid}.db`
-  const text = readFileSync(stand.config, 'utf8').replace(stand.path, `./${name}`)
-  writeFileSync(stand.config, text)
-  await expect(listLetters(stand.context, options())).rejects.toThrow(
-    `There is no journal at ${join(dirname(stand.config), name)} yet: nothing`,
+  const text = readFileSync(setup.config, 'utf8').replace(setup.path, `./${name}`)
+  writeFileSync(setup.config, text)
+  await expect(listLetters(setup.context, options())).rejects.toThrow(
+    `There is no journal at ${join(dirname(setup.config), name)} yet: nothing`,
   )
 })
 
 test('where nothing has run there is no journal, and none is made', async () => {
-  stand.remove()
-  stand = openStand()
-  await expect(listLetters(stand.context, options())).rejects.toThrow(
-    `There is no journal at ${stand.path} yet: nothing has run on this configuration`,
+  setup.remove()
+  setup = openSetup()
+  await expect(listLetters(setup.context, options())).rejects.toThrow(
+    `There is no journal at ${setup.path} yet: nothing has run on this configuration`,
   )
-  expect(existsSync(stand.path)).toBe(false)
+  expect(existsSync(setup.path)).toBe(false)
 })
 
 describe.each([
-  ['list', (sink: string) => listLetters(stand.context, options({ sink }))],
-  ['retry', (sink: string) => retryLetters(stand.context, options({ sink }))],
-  ['drop', (sink: string) => dropLetters(stand.context, options({ sink, yes: true }))],
-  ['export', (sink: string) => exportLetters(stand.context, options({ sink }), '-')],
+  ['list', (sink: string) => listLetters(setup.context, options({ sink }))],
+  ['retry', (sink: string) => retryLetters(setup.context, options({ sink }))],
+  ['drop', (sink: string) => dropLetters(setup.context, options({ sink, yes: true }))],
+  ['export', (sink: string) => exportLetters(setup.context, options({ sink }), '-')],
 ])('%s of a sink', (verb, ask) => {
   test('that there is none of is wrong usage, and tells which there are', async () => {
     expect(await ask('nope')).toBe(2)
-    expect(stand.heard()).toEqual({
+    expect(setup.heard()).toEqual({
       stdout: '',
       stderr: 'error: there is no sink nope; there are siem, archive\n',
     })
   })
 
   test('that left the configuration reaches its letters', async () => {
-    writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
+    writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: siem', 'name: other'))
     expect(await ask('siem')).toBe(verb === 'retry' ? 1 : 0)
-    stand.heard()
+    setup.heard()
     expect(await ask('nope')).toBe(2)
     const left = verb === 'drop' ? '' : ', siem'
-    expect(stand.heard().stderr).toContain(`there are other, archive${left}\n`)
+    expect(setup.heard().stderr).toContain(`there are other, archive${left}\n`)
   })
 })
 
 test('an id that is not there is told by list too', async () => {
-  expect(await listLetters(stand.context, options({ id: [99] }))).toBe(1)
-  expect(stand.heard().stderr).toContain('no dead letter 99')
-  expect(await listQuarantine(stand.context, options({ id: [99] }))).toBe(1)
-  expect(stand.heard().stderr).toContain('nothing quarantined under 99')
+  expect(await listLetters(setup.context, options({ id: [99] }))).toBe(1)
+  expect(setup.heard().stderr).toContain('no dead letter 99')
+  expect(await listQuarantine(setup.context, options({ id: [99] }))).toBe(1)
+  expect(setup.heard().stderr).toContain('nothing quarantined under 99')
 })
 
 test('while the file is at fault the names are those of the daemon', async () => {
   await startDaemon()
-  writeFileSync(stand.config, `${readFileSync(stand.config, 'utf8')}nonsense: true\n`)
-  expect(await listLetters(stand.context, options({ sink: 'nope' }))).toBe(2)
-  expect(stand.heard().stderr).toContain('there is no sink nope; there are archive, siem')
+  writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}nonsense: true\n`)
+  expect(await listLetters(setup.context, options({ sink: 'nope' }))).toBe(2)
+  expect(setup.heard().stderr).toContain('there is no sink nope; there are archive, siem')
 })
 
 test('a letter of a sink that left the configuration stays, and is told', async () => {
-  writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: siem', 'name: other'))
-  expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(1)
-  expect(stand.heard().stderr).toContain('2 dead letters left where they are: siem is not in')
+  writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: siem', 'name: other'))
+  expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(1)
+  expect(setup.heard().stderr).toContain('2 dead letters left where they are: siem is not in')
 })
 
 test('letters by the thousand are put back in chunks, each once', async () => {
@@ -368,30 +368,30 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   await journal.append(part(many))
   const rejected = many.map((_, i) => ({ seq: 5 + i, code: 'refused', reason: 'no' }))
   await journal.ack('siem', { first: 5, through: 1204, rejected })
-  expect(await retryLetters(stand.context, options({ sink: 'siem' }))).toBe(0)
-  expect(stand.heard().stdout).toContain('1,202 dead letters put back')
+  expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(0)
+  expect(setup.heard().stdout).toContain('1,202 dead letters put back')
   expect(await journal.deadLetters({})).toEqual([])
 })
 
 test('through a daemon, a faulty configuration does not hide the dead letters', async () => {
-  const text = readFileSync(stand.config, 'utf8')
-  const spoil = () => writeFileSync(stand.config, `${text}nonsense: true\n`)
+  const text = readFileSync(setup.config, 'utf8')
+  const spoil = () => writeFileSync(setup.config, `${text}nonsense: true\n`)
   spoil()
-  await expect(listLetters(stand.context, options())).rejects.toThrow('nonsense')
-  writeFileSync(stand.config, text)
+  await expect(listLetters(setup.context, options())).rejects.toThrow('nonsense')
+  writeFileSync(setup.config, text)
   await startDaemon()
   spoil()
-  expect(await listLetters(stand.context, options())).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  expect(await listLetters(setup.context, options())).toBe(0)
+  const { stdout, stderr } = setup.heard()
   expect(stdout.split('\n')).toHaveLength(8)
   expect(stderr).toContain('is invalid; a running daemon')
 })
 
 test('an export of none makes no file, and says so', async () => {
-  const file = join(stand.folder, 'none.ndjson')
-  expect(await exportLetters(stand.context, options({ sink: 'archive' }), file)).toBe(0)
-  expect(stand.heard().stderr).toBe(`auditferry: no dead letters to export: ${file} was not made\n`)
-  expect(await exportQuarantine(stand.context, options({ id: [99] }), file)).toBe(1)
-  expect(stand.heard().stderr).toContain(`nothing quarantined to export: ${file} was not made\n`)
+  const file = join(setup.folder, 'none.ndjson')
+  expect(await exportLetters(setup.context, options({ sink: 'archive' }), file)).toBe(0)
+  expect(setup.heard().stderr).toBe(`auditferry: no dead letters to export: ${file} was not made\n`)
+  expect(await exportQuarantine(setup.context, options({ id: [99] }), file)).toBe(1)
+  expect(setup.heard().stderr).toContain(`nothing quarantined to export: ${file} was not made\n`)
   expect(existsSync(file)).toBe(false)
 })

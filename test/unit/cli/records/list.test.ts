@@ -4,10 +4,10 @@ import { showList, Sums } from '../../../../src/cli/records/list.ts'
 import type { CommandContext } from '../../../../src/cli/shared/world.ts'
 
 async function shown(found: number, limit: number, json: boolean) {
-  const told = { stdout: '', stderr: '' }
+  const reported = { stdout: '', stderr: '' }
   const context = {
-    stdout: (text: string) => void (told.stdout += text),
-    stderr: (text: string) => void (told.stderr += text),
+    stdout: (text: string) => void (reported.stdout += text),
+    stderr: (text: string) => void (reported.stderr += text),
   } as CommandContext
   const letters = Array.from({ length: found }, (_, n) => `letter-${n}`)
   async function* pages() {
@@ -24,7 +24,7 @@ async function shown(found: number, limit: number, json: boolean) {
     row: (id) => [id],
     facts: (id) => ({ id }),
   })
-  return told
+  return reported
 }
 
 test.each([false, true])(

@@ -23,19 +23,19 @@ import {
   START_US,
   uuid,
 } from '../../../contract/journal-parts.ts'
-import { openBoardStand, ack, startAt } from '../../observability/board-stand.ts'
-import { openStand } from '../stand.ts'
+import { openRegistrySetup, ack, startAt } from '../../observability/registry-setup.ts'
+import { openSetup } from '../setup.ts'
 
 const DAY_US = 86_400_000_000
 const FIRST = { fromUs: START_US, toUs: START_US + DAY_US }
 const vault: Stream = { workspace: 'acme', source: 'vault.projects' }
 const second = (n: number) => spec(n, { at: START_US + DAY_US + n })
 
-let stand: ReturnType<typeof openStand>
+let setup: ReturnType<typeof openSetup>
 let journal: Journal
 let control: Control | undefined
 let now = 0
-let house: ReturnType<typeof openBoardStand>
+let daemonRig: ReturnType<typeof openRegistrySetup>
 /** A minute a sleep: whatever waits, it is soon over. */
 const clock = {
   now: () => START_US / 1000 + 5 * 86_400_000,
@@ -44,14 +44,14 @@ const clock = {
 }
 
 const options = (more: object = {}) => ({
-  ...{ config: stand.config, sink: 'siem', from: '2026-01-31', to: '2026-02-02', dryRun: false },
+  ...{ config: setup.config, sink: 'siem', from: '2026-01-31', to: '2026-02-02', dryRun: false },
   ...more,
 })
 
 /** Three entries of the first day, dropped since; one of the second, kept. Both sinks had them. */
 beforeEach(async () => {
-  stand = openStand()
-  journal = await stand.openJournal(['siem', 'archive'], 200)
+  setup = openSetup()
+  journal = await setup.openJournal(['siem', 'archive'], 200)
   await journal.append(part([spec(1), spec(2), spec(3)]))
   await journal.append(part([second(4)]))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(1, 4))
@@ -61,7 +61,7 @@ afterEach(async () => {
   await control?.close()
   await journal.close()
   control = undefined
-  stand.remove()
+  setup.remove()
 })
 
 /** Of one stream. */
@@ -75,7 +75,7 @@ interface Request {
 class FakeReplays implements Jobs {
   readonly requests: Request[] = []
   readonly #readable: readonly Stream[]
-  told: Partial<Omit<Job, 'asked'>> = { endedAt: 1 }
+  reported: Partial<Omit<Job, 'asked'>> = { endedAt: 1 }
   refuse = false
   joins: number | undefined
   /** live reading is here, µs */
@@ -103,20 +103,20 @@ class FakeReplays implements Jobs {
   }
   async all(): Promise<readonly Job[]> {
     return this.requests.map((request) =>
-      this.#as({ ...request, startedAt: this.joins ?? request.startedAt, ...this.told }),
+      this.#as({ ...request, startedAt: this.joins ?? request.startedAt, ...this.reported }),
     )
   }
   async cancel(...[, which]: Parameters<Jobs['cancel']>) {
     return this.requests.filter((request) => matches(which, request)).length
   }
-  #as(told: Request & Partial<Omit<Job, 'asked'>>): Job {
-    const spans = told.spans
+  #as(reported: Request & Partial<Omit<Job, 'asked'>>): Job {
+    const spans = reported.spans
       .map(({ fromUs, toUs }) => ({ fromUs, toUs: Math.min(toUs, this.readTo) }))
       .filter(({ fromUs, toUs }) => fromUs < toUs)
     return {
       ...{ kind: 'replay', endedAt: undefined, atUs: undefined, error: undefined, waitsFor: undefined },
-      ...{ counts: { ...noCounts, read: 3, sent: 3 }, unread: [], asked: told.spans },
-      ...told,
+      ...{ counts: { ...noCounts, read: 3, sent: 3 }, unread: [], asked: reported.spans },
+      ...reported,
       spans,
     }
   }
@@ -128,20 +128,20 @@ const started = (replays: FakeReplays, { stream, spans, ...more }: Request) =>
 
 async function running(readable: readonly Stream[] = [audit]): Promise<FakeReplays> {
   const jobs = new FakeReplays(readable)
-  house = openBoardStand()
-  house.registry.sink('siem', 'file', 'stored')
-  const { registry, metrics, taps } = house
+  daemonRig = openRegistrySetup()
+  daemonRig.registry.sink('siem', 'file', 'stored')
+  const { registry, metrics, taps } = daemonRig
   const parts = { registry, metrics, taps, journal, jobs }
-  control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
+  control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
   return jobs
 }
 
 test('a day that is no longer whole in the journal is read from the API, the others come from the journal', async () => {
   const replays = await running()
-  expect(await replay(stand.context, options(), clock)).toBe(0)
+  expect(await replay(setup.context, options(), clock)).toBe(0)
   expect(replays.requests).toEqual([{ sink: 'siem', stream: audit, spans: [FIRST], startedAt: clock.now() }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
-  const { stdout } = stand.heard()
+  const { stdout } = setup.heard()
   expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stdout).toContain(
     'acme audit to siem, from the API: done: 3 read, 3 queued as a replay, 0 filtered, 0 malformed',
@@ -152,7 +152,7 @@ test('what is left of such a day in the journal is not sent from there, and a pa
   await journal.append(part([spec(5)]))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
   const replays = await running()
-  expect(await replay(stand.context, options({ from: '2026-01-31T00:00:02Z' }), clock)).toBe(0)
+  expect(await replay(setup.context, options({ from: '2026-01-31T00:00:02Z' }), clock)).toBe(0)
   expect(replays.requests[0]?.spans).toEqual([{ fromUs: START_US + 2_000_000, toUs: FIRST.toUs }])
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
@@ -160,16 +160,16 @@ test('what is left of such a day in the journal is not sent from there, and a pa
 test('where the journal keeps all that it took in, the API is not asked, whatever is owed still', async () => {
   await journal.append(part([second(6)]))
   const replays = await running()
-  expect(await replay(stand.context, options({ from: '2026-02-01' }), clock)).toBe(0)
+  expect(await replay(setup.context, options({ from: '2026-02-01' }), clock)).toBe(0)
   expect(replays.requests).toEqual([])
-  expect(stand.heard().stdout).toContain('1 entry (121 B)')
+  expect(setup.heard().stdout).toContain('1 entry (121 B)')
 })
 
 test('a dry run tells by source and day what would come from where, and begins nothing', async () => {
   const replays = await running()
-  expect(await replay(stand.context, options({ dryRun: true }), clock)).toBe(0)
+  expect(await replay(setup.context, options({ dryRun: true }), clock)).toBe(0)
   expect(replays.requests).toEqual([])
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toContain('1 entry (121 B) would be sent to siem again')
   expect(stdout).toMatch(/^acme {7}audit {3}2026-01-31 {2}- {13}up to 3$/m)
   expect(stdout).toMatch(/^acme {7}audit {3}2026-02-01 {2}1 {13}-$/m)
@@ -180,10 +180,10 @@ test('a dry run tells by source and day what would come from where, and begins n
 
 test('--only api reads the whole span, --only journal asks the API nothing', async () => {
   const replays = await running()
-  expect(await replay(stand.context, options({ only: 'api' }), clock)).toBe(0)
+  expect(await replay(setup.context, options({ only: 'api' }), clock)).toBe(0)
   expect(replays.requests[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
   expect(await journal.take('siem', plenty)).toBeUndefined()
-  expect(await replay(stand.context, options({ only: 'journal' }), clock)).toBe(0)
+  expect(await replay(setup.context, options({ only: 'journal' }), clock)).toBe(0)
   expect(replays.requests).toHaveLength(1)
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
@@ -191,7 +191,7 @@ test('--only api reads the whole span, --only journal asks the API nothing', asy
 test('an order that the daemon refuses ends the command before anything is sent', async () => {
   const replays = await running()
   replays.refuse = true
-  await expect(replay(stand.context, options(), clock)).rejects.toThrow('another span is under way')
+  await expect(replay(setup.context, options(), clock)).rejects.toThrow('another span is under way')
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
@@ -200,11 +200,11 @@ test.each([
   [true, /^$/],
 ])(
   'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
-  async (dryRun, told) => {
+  async (dryRun, reported) => {
     await running()
     Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
-    await expect(replay(stand.context, options({ dryRun }), clock)).rejects.toThrow('broke off')
-    expect(stand.heard().stderr).toMatch(told)
+    await expect(replay(setup.context, options({ dryRun }), clock)).rejects.toThrow('broke off')
+    expect(setup.heard().stderr).toMatch(reported)
   },
 )
 
@@ -216,7 +216,7 @@ test('all streams are asked for at once, so that none starts where one is refuse
     asked.push(request)
     throw new ConnectorError('misconfigured', 'another span is under way')
   }
-  await expect(replay(stand.context, options({ only: 'api' }), clock)).rejects.toThrow('another span')
+  await expect(replay(setup.context, options({ only: 'api' }), clock)).rejects.toThrow('another span')
   expect(asked.map(({ reads }) => reads.map(({ stream }) => stream))).toEqual([[audit, usage]])
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
@@ -224,17 +224,17 @@ test('all streams are asked for at once, so that none starts where one is refuse
 test('one that another command began in the very same instant is joined all the same', async () => {
   const replays = await running()
   replays.joins = clock.now()
-  expect(await replay(stand.context, options(), clock)).toBe(1)
+  expect(await replay(setup.context, options(), clock)).toBe(1)
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
 test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
   const replays = await running()
   replays.joins = 77
-  expect(await replay(stand.context, options({ to: '2026-02-01' }), clock)).toBe(0)
-  expect(await replay(stand.context, options(), clock)).toBe(1)
+  expect(await replay(setup.context, options({ to: '2026-02-01' }), clock)).toBe(0)
+  expect(await replay(setup.context, options(), clock)).toBe(1)
   expect(await journal.take('siem', plenty)).toBeUndefined()
-  const { stdout, stderr } = stand.heard()
+  const { stdout, stderr } = setup.heard()
   // The journal has the second day, and the command before may have meant the first alone.
   expect(stderr.match(/The command that started the replay may not have sent them/g)).toHaveLength(1)
   expect(stdout).toContain('Joined the running replay of ')
@@ -248,11 +248,11 @@ test('a wider command beside a narrower one sends what the journal keeps of the 
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
   const replays = await running([audit, usage])
   replays.joins = 77
-  await replay(stand.context, options(), clock)
+  await replay(setup.context, options(), clock)
   const again = await journal.take('siem', plenty)
   expect(again?.slices.map(({ stream }) => stream)).toEqual([usage])
   expect(idsOf(again)).toEqual([uuid(7)])
-  expect(stand.heard().stdout).toContain('Joined the running replay of acme audit: ')
+  expect(setup.heard().stdout).toContain('Joined the running replay of acme audit: ')
 })
 
 test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
@@ -264,8 +264,8 @@ test('a day that the journal drops between the plan and the sending is told, and
     while (await journal.prune());
     return begin(request)
   }
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  const { stdout, stderr } = stand.heard()
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toContain('0 entries')
   expect(stderr).toContain(
     'of acme audit, 2026-02-01, the journal keeps 0 of the 1 entry that it took in on 1 day',
@@ -274,30 +274,30 @@ test('a day that the journal drops between the plan and the sending is told, and
 
 test('with no daemon the journal gives what it has, and the rest is told; --only api needs one', async () => {
   await journal.close()
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  const { stdout, stderr } = stand.heard()
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toContain('1 entry (121 B) queued for siem')
   expect(stderr).toContain(
     'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent; with the daemon running the same command',
   )
-  expect(await replay(stand.context, options({ only: 'journal' }), clock)).toBe(0)
-  expect(stand.heard().stderr).toContain(
+  expect(await replay(setup.context, options({ only: 'journal' }), clock)).toBe(0)
+  expect(setup.heard().stderr).toContain(
     'of acme audit, 2026-01-31, the journal keeps 0 of the 3 entries that it took in on 1 day: only that is sent with --only journal\n',
   )
-  expect(await replay(stand.context, options({ only: 'api' }), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('what comes from the API needs one')
-  journal = await stand.openJournal(['siem', 'archive'], 200)
+  expect(await replay(setup.context, options({ only: 'api' }), clock)).toBe(1)
+  expect(setup.heard().stderr).toContain('what comes from the API needs one')
+  journal = await setup.openJournal(['siem', 'archive'], 200)
 })
 
 test('days that are left out are told: which, how many, and how to have them', async () => {
   await running()
   const span = { from: '2026-01-29', to: '2026-02-08', dryRun: true }
-  expect(await replay(stand.context, options(span), clock)).toBe(0)
+  expect(await replay(setup.context, options(span), clock)).toBe(0)
   const left =
     'the journal took nothing in on 2026-01-29 to 2026-01-30, 2026-02-02 to 2026-02-04 (5 days, left out)'
-  expect(stand.heard().stdout).toContain(`Of acme audit ${left}; --only api reads what the API has of it\n`)
-  expect(await replay(stand.context, options({ from: '2026-01-10', to: '2026-01-12' }), clock)).toBe(0)
-  const { stdout } = stand.heard()
+  expect(setup.heard().stdout).toContain(`Of acme audit ${left}; --only api reads what the API has of it\n`)
+  expect(await replay(setup.context, options({ from: '2026-01-10', to: '2026-01-12' }), clock)).toBe(0)
+  const { stdout } = setup.heard()
   expect(stdout).toContain(
     'The journal has nothing of this span to send to siem again: 0 entries; the journal keeps',
   )
@@ -308,29 +308,29 @@ test('days that are left out are told: which, how many, and how to have them', a
 })
 
 test('a source that has no days yet is told too, today as well, and one that nobody reads', async () => {
-  const text = readFileSync(stand.config, 'utf8')
-  writeFileSync(stand.config, text.replace('audit: {}', 'audit: {}, history: {}, vault: { projects: true }'))
+  const text = readFileSync(setup.config, 'utf8')
+  writeFileSync(setup.config, text.replace('audit: {}', 'audit: {}, history: {}, vault: { projects: true }'))
   await running()
-  expect(await replay(stand.context, options({ dryRun: true, to: '2026-02-06' }), clock)).toBe(0)
-  const { stdout } = stand.heard()
+  expect(await replay(setup.context, options({ dryRun: true, to: '2026-02-06' }), clock)).toBe(0)
+  const { stdout } = setup.heard()
   expect(stdout).toContain(
     'Of acme audit the journal took nothing in on 2026-02-02 to 2026-02-04 (3 days, left out)',
   )
   const all = 'the journal took nothing in on 2026-01-31 to 2026-02-05 (6 days, left out)'
   expect(stdout).toContain(`Of acme history.usage ${all}; --only api reads what the API has of it\n`)
   expect(stdout).toContain(`Of acme vault.projects ${all}\n`)
-  expect(await replay(stand.context, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
-  expect(stand.heard().stdout).toContain(
+  expect(await replay(setup.context, options({ dryRun: true, from: '1h', to: 'now' }), clock)).toBe(0)
+  expect(setup.heard().stdout).toContain(
     'From the sources that siem takes (acme audit, acme history.usage, acme vault.projects), the journal has nothing of 2026-02-04 (1 day, left out)',
   )
-  expect(await replay(stand.context, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
-  expect(stand.heard().stdout).toContain(
+  expect(await replay(setup.context, options({ dryRun: true, only: 'api' }), clock)).toBe(0)
+  expect(setup.heard().stdout).toContain(
     'Of acme vault.projects nothing is sent: an inventory has no past that the API could show again\n',
   )
-  writeFileSync(stand.config, text)
+  writeFileSync(setup.config, text)
   const off = options({ dryRun: true, source: 'history.usage' })
-  expect(await replay(stand.context, off, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain(
+  expect(await replay(setup.context, off, clock)).toBe(0)
+  expect(setup.heard().stdout).toContain(
     'Nothing of history.usage is sent: no workspace reads it, and the journal has no entries of it\n',
   )
 })
@@ -339,8 +339,8 @@ test('a dry run has a row for a day of which the journal gives nothing, since al
   await journal.append(part([spec(6, { at: START_US + 2 * DAY_US })]))
   await running()
   const span = { dryRun: true, from: '2026-02-01', to: '2026-02-03' }
-  expect(await replay(stand.context, options(span), clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(/^acme {7}audit {3}2026-02-02 {2}0 {13}-$/m)
+  expect(await replay(setup.context, options(span), clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(/^acme {7}audit {3}2026-02-02 {2}0 {13}-$/m)
 })
 
 test('days that are not whole are told one by one where others lie between them, the first few', () => {
@@ -365,32 +365,32 @@ test('an inventory has no past: what of it the journal lost is told, and the com
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 6))
   while (await journal.prune());
   await running()
-  expect(await replay(stand.context, options({ source: 'vault.projects' }), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('an inventory has no past that the API could show again')
+  expect(await replay(setup.context, options({ source: 'vault.projects' }), clock)).toBe(1)
+  expect(setup.heard().stderr).toContain('an inventory has no past that the API could show again')
 })
 
 test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
   const replays = await running([])
-  expect(await replay(stand.context, options({ only: 'api' }), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain(
+  expect(await replay(setup.context, options({ only: 'api' }), clock)).toBe(1)
+  expect(setup.heard().stderr).toContain(
     'none of the selected sources (audit, history.usage, vault.projects)',
   )
-  replays.told = { endedAt: 1, spans: [] }
+  replays.reported = { endedAt: 1, spans: [] }
   await started(replays, { sink: 'siem', stream: audit, spans: [FIRST], startedAt: 1 })
-  expect(await replay(stand.context, { config: stand.config, dryRun: false, status: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain(
+  expect(await replay(setup.context, { config: setup.config, dryRun: false, status: true }, clock)).toBe(0)
+  expect(setup.heard().stdout).toContain(
     'nothing to read: this span is later than what live reading has read in order',
   )
 })
 
 test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
   const replays = await running()
-  replays.told = {
+  replays.reported = {
     endedAt: 1,
     counts: { ...noCounts, read: 4, sent: 4, unknown: 1, gaps: 1 },
   }
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  const { stdout, stderr } = stand.heard()
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  const { stdout, stderr } = setup.heard()
   expect(stdout).toContain('from the API: ended, not whole: 4 read')
   expect(stdout).toContain('1 of them the journal does not know, or not with this content; 1 possible gap')
   expect(stderr).toContain(
@@ -400,10 +400,10 @@ test('what the journal never knew is told with the commands that bring it to the
 
 test('one in whose place another is found is not told as cancelled: it may have ended by itself', async () => {
   const replays = await running()
-  const told = replays.all.bind(replays)
-  replays.all = async () => (await told()).map((one) => ({ ...one, startedAt: one.startedAt + 1 }))
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain(
+  const reported = replays.all.bind(replays)
+  replays.all = async () => (await reported()).map((one) => ({ ...one, startedAt: one.startedAt + 1 }))
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stdout).toContain(
     'it ended or was cancelled, and another one has started since: see the log of the daemon; what it put',
   )
 })
@@ -412,26 +412,26 @@ test('one that was cancelled fails; a daemon that is gone is waited for, and the
   const replays = await running()
   const begun = replays.all.bind(replays)
   replays.all = async () => []
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain('it was cancelled')
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stdout).toContain('it was cancelled')
   const earlier = { endedAt: clock.now() - 1, startedAt: clock.now() - 9 }
   replays.all = async () => (await begun()).map((one) => ({ ...one, ...earlier }))
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stdout).toContain('it was cancelled; what it put')
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stdout).toContain('it was cancelled; what it put')
   replays.all = () => Promise.reject(new ConnectorError('unreachable', 'gone'))
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('the replay continues when it runs again')
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stderr).toContain('the replay continues when it runs again')
 })
 
 test.each(['source', 'sink'])(
   'one whose %s left the configuration over a restart is not told as cancelled: it waits',
   async (what) => {
     const replays = await running()
-    const told = replays.all.bind(replays)
+    const reported = replays.all.bind(replays)
     const waitsFor = what === 'source' ? 'source' : 'sink'
-    replays.all = async () => (await told()).map((one) => ({ ...one, waitsFor }))
-    expect(await replay(stand.context, options(), clock)).toBe(1)
-    const { stdout } = stand.heard()
+    replays.all = async () => (await reported()).map((one) => ({ ...one, waitsFor }))
+    expect(await replay(setup.context, options(), clock)).toBe(1)
+    const { stdout } = setup.heard()
     expect(stdout).toContain(`its ${what} is not in the configuration of the daemon any more: it waits in`)
     expect(stdout).not.toContain('cancelled')
   },
@@ -439,53 +439,53 @@ test.each(['source', 'sink'])(
 
 test('--status and --cancel speak to the daemon, and name no span', async () => {
   const replays = await running()
-  const bare = { config: stand.config, dryRun: false }
-  expect(await replay(stand.context, { ...bare, status: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toContain('No replay from the API is under way')
+  const bare = { config: setup.config, dryRun: false }
+  expect(await replay(setup.context, { ...bare, status: true }, clock)).toBe(0)
+  expect(setup.heard().stdout).toContain('No replay from the API is under way')
   await started(replays, { sink: 'siem', stream: audit, spans: [FIRST], startedAt: 1 })
-  replays.told = { waitsFor: 'turn', atUs: START_US + DAY_US / 4 }
-  expect(await replay(stand.context, { ...bare, status: true }, clock)).toBe(0)
-  const { stdout } = stand.heard()
+  replays.reported = { waitsFor: 'turn', atUs: START_US + DAY_US / 4 }
+  expect(await replay(setup.context, { ...bare, status: true }, clock)).toBe(0)
+  const { stdout } = setup.heard()
   expect(stdout).toContain('acme audit to siem, from the API: 25 %, 3 read')
   expect(stdout).toContain('. Waiting for its turn: another job that reads the same source comes first.')
   for (const whose of [{ sink: 'siem' }, { workspace: 'acme', source: 'audit' }] as const) {
-    expect(await replay(stand.context, { ...bare, status: true, ...whose }, clock)).toBe(0)
-    expect(stand.heard().stdout).toMatch(/^acme audit to siem/)
+    expect(await replay(setup.context, { ...bare, status: true, ...whose }, clock)).toBe(0)
+    expect(setup.heard().stdout).toMatch(/^acme audit to siem/)
   }
-  expect(await replay(stand.context, { ...bare, status: true, sink: 'archive' }, clock)).toBe(0)
-  expect(stand.heard().stdout).toMatch(/^No such replay from the API is under way/)
+  expect(await replay(setup.context, { ...bare, status: true, sink: 'archive' }, clock)).toBe(0)
+  expect(setup.heard().stdout).toMatch(/^No such replay from the API is under way/)
   for (const [whose, why] of [
     [{ sink: 'other' }, 'there is no sink other; there are siem, archive'],
     [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
   ] as const) {
-    expect(await replay(stand.context, { ...bare, status: true, ...whose }, clock)).toBe(2)
-    expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${why}\n` })
+    expect(await replay(setup.context, { ...bare, status: true, ...whose }, clock)).toBe(2)
+    expect(setup.heard()).toEqual({ stdout: '', stderr: `error: ${why}\n` })
   }
-  expect(await replay(stand.context, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
-  expect(stand.heard().stderr).toContain('it takes no --workspace and no --source')
-  expect(await replay(stand.context, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
-  expect(stand.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
-  expect(await replay(stand.context, { ...bare, cancel: true }, clock)).toBe(0)
-  expect(stand.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
-  expect(await replay(stand.context, { ...bare, sink: 'siem' }, clock)).toBe(2)
-  expect(await replay(stand.context, { ...bare, from: '24h' }, clock)).toBe(2)
+  expect(await replay(setup.context, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
+  expect(setup.heard().stderr).toContain('it takes no --workspace and no --source')
+  expect(await replay(setup.context, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
+  expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
+  expect(await replay(setup.context, { ...bare, cancel: true }, clock)).toBe(0)
+  expect(setup.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
+  expect(await replay(setup.context, { ...bare, sink: 'siem' }, clock)).toBe(2)
+  expect(await replay(setup.context, { ...bare, from: '24h' }, clock)).toBe(2)
 })
 
 test('a sink that takes other sources has none of it', async () => {
-  const text = readFileSync(stand.config, 'utf8')
-  writeFileSync(stand.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
+  const text = readFileSync(setup.config, 'utf8')
+  writeFileSync(setup.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
   const replays = await running()
-  expect(await replay(stand.context, options(), clock)).toBe(0)
+  expect(await replay(setup.context, options(), clock)).toBe(0)
   expect(replays.requests).toEqual([])
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
 test('what live reading has not come to is told when it begins and when it ends', async () => {
   const replays = await running()
-  ack(house)
+  ack(daemonRig)
   replays.readTo = START_US + DAY_US / 2
-  expect(await replay(stand.context, options(), clock)).toBe(0)
-  const { stdout, stderr } = stand.heard()
+  expect(await replay(setup.context, options(), clock)).toBe(0)
+  const { stdout, stderr } = setup.heard()
   const left = '2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z'
   expect(stderr).toContain(
     `of acme audit, ${left} is not read from the API: live reading has not reached it yet. New entries that live reading finds there`,
@@ -500,12 +500,12 @@ test.each([true, false])(
   async (isRead) => {
     const replays = await running()
     if (isRead) {
-      ack(house)
-      house.source.head((startAt + 5_000) * 1000)
+      ack(daemonRig)
+      daemonRig.source.head((startAt + 5_000) * 1000)
     }
     replays.readTo = START_US + DAY_US / 2
-    expect(await replay(stand.context, options(), clock)).toBe(1)
-    expect(stand.heard().stderr).toContain('of acme audit, the rest of 2026-01-31 is not sent')
+    expect(await replay(setup.context, options(), clock)).toBe(1)
+    expect(setup.heard().stderr).toContain('of acme audit, the rest of 2026-01-31 is not sent')
   },
 )
 
@@ -513,10 +513,10 @@ test.each([undefined, 'api'] as const)(
   'a dry run tells the sum and what live reading has not come to, and begins nothing (--only %s)',
   async (only) => {
     const replays = await running()
-    ack(house)
+    ack(daemonRig)
     replays.readTo = START_US + DAY_US / 2
-    expect(await replay(stand.context, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    expect(await replay(setup.context, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(stdout).toContain(
       'Up to 3 entries that the journal took in would be read from the API and sent to siem again\n',
     )
@@ -524,8 +524,8 @@ test.each([undefined, 'api'] as const)(
       'of acme audit, 2026-01-31T12:00:00.000Z to 2026-02-01T00:00:00.000Z is not read from the API',
     )
     replays.readTo = START_US - 1
-    expect(await replay(stand.context, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(1)
-    const cut = stand.heard()
+    expect(await replay(setup.context, options({ dryRun: true, only, to: '2026-02-01' }), clock)).toBe(1)
+    const cut = setup.heard()
     expect(cut.stdout).not.toContain('read from the API')
     expect(cut.stderr).toContain('live reading has not come to them yet')
     expect(replays.requests).toEqual([])
@@ -539,8 +539,8 @@ test.each([undefined, 'api'] as const)(
     for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
     const replays = await running()
     replays.readTo = START_US - 1
-    expect(await replay(stand.context, options({ only }), clock)).toBe(1)
-    const { stderr } = stand.heard()
+    expect(await replay(setup.context, options({ only }), clock)).toBe(1)
+    const { stderr } = setup.heard()
     expect(stderr).toContain(
       only === 'api'
         ? 'keeps 2 of the 5 entries that it took in on 2 days: not sent; live reading has not come to them yet'
@@ -555,6 +555,6 @@ test('of a replay that is joined such days are told as not sent', async () => {
   const replays = await running()
   replays.readTo = START_US - 1
   replays.joins = 1
-  expect(await replay(stand.context, options(), clock)).toBe(1)
-  expect(stand.heard().stderr).toContain('not sent; live reading has not come to them yet')
+  expect(await replay(setup.context, options(), clock)).toBe(1)
+  expect(setup.heard().stderr).toContain('not sent; live reading has not come to them yet')
 })

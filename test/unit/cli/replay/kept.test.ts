@@ -16,7 +16,7 @@ test.each([
     /^auditferry: interrupted: 80 entries were queued, and perhaps those of one more step.*delivered twice/,
   ],
   [true, /^$/],
-])('a daemon that dies over the third step (dry run: %s)', async (dryRun, told) => {
+])('a daemon that dies over the third step (dry run: %s)', async (dryRun, reported) => {
   let asked = 0
   const replay = async () => {
     if (++asked === 3) throw new ConnectorError('unreachable', 'gone')
@@ -25,5 +25,5 @@ test.each([
   const { context, heard } = openWorld()
   const queued = queueKept({ replay }, { ...query, dryRun }, context, { sleep: async () => undefined })
   await expect(queued).rejects.toMatchObject({ code: 'unreachable' })
-  expect(heard().stderr).toMatch(told)
+  expect(heard().stderr).toMatch(reported)
 })

@@ -7,22 +7,22 @@ import { openControl } from '../../../../src/control/server.ts'
 import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
 import { idsOf, logOf, part, plenty, acknowledgement, spec, uuid } from '../../../contract/journal-parts.ts'
-import { openBoardStand } from '../../observability/board-stand.ts'
-import { openStand } from '../stand.ts'
+import { openRegistrySetup } from '../../observability/registry-setup.ts'
+import { openSetup } from '../setup.ts'
 
-let stand: ReturnType<typeof openStand>
+let setup: ReturnType<typeof openSetup>
 let held: Journal | undefined
 let control: Control | undefined
 
-const reopen = async () => (held ??= await stand.openJournal(['siem', 'archive'], 2 ** 20))
+const reopen = async () => (held ??= await setup.openJournal(['siem', 'archive'], 2 ** 20))
 const options = (more: object = {}) => ({
-  ...{ config: stand.config, sink: 'siem', from: '2026-01-31', dryRun: false },
+  ...{ config: setup.config, sink: 'siem', from: '2026-01-31', dryRun: false },
   ...more,
 })
 
 beforeEach(async () => {
-  stand = openStand()
-  const journal = await stand.openJournal(['siem', 'archive'], 2 ** 20)
+  setup = openSetup()
+  const journal = await setup.openJournal(['siem', 'archive'], 2 ** 20)
   await journal.append(part([spec(1), spec(2), spec(3)]))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(1, 3))
   await journal.close()
@@ -32,7 +32,7 @@ afterEach(async () => {
   await held?.close()
   control = undefined
   held = undefined
-  stand.remove()
+  setup.remove()
 })
 
 describe.each(['none running', 'through a daemon'])('%s', (how) => {
@@ -40,15 +40,15 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how !== 'through a daemon') return
     const journal = await reopen()
-    const { registry, metrics, taps } = openBoardStand()
+    const { registry, metrics, taps } = openRegistrySetup()
     const parts = { registry, metrics, taps, journal }
-    control = await openControl({ ...unasked, journalPath: stand.path, log: logOf(), ...parts })
+    control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
   })
 
   test('a span comes again to its sink, which says first that its lines cannot tell', async () => {
     const to = '2026-01-31T00:00:03Z'
-    expect(await replay(stand.context, options({ to }))).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    expect(await replay(setup.context, options({ to }))).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(stderr).toContain('lines of siem are not marked as replayed')
     expect(stdout).toContain(`2 entries (242 B) queued for siem; ${when}`)
     expect(stdout).not.toContain('marked as a replay')
@@ -57,21 +57,21 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 
   test('a dry run counts and sends nothing', async () => {
-    expect(await replay(stand.context, options({ dryRun: true }))).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    expect(await replay(setup.context, options({ dryRun: true }))).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('')
     expect(stdout).toMatch(/^3 entries \(363 B\) would be sent to siem again; the journal keeps what it took/)
     expect(await (await reopen()).take('siem', plenty)).toBeUndefined()
   })
 
   test('a format with a field for it needs no warning', async () => {
-    const text = readFileSync(stand.config, 'utf8').replace(
+    const text = readFileSync(setup.config, 'utf8').replace(
       'name: siem, type: file',
       'name: siem, format: envelope, type: file',
     )
-    writeFileSync(stand.config, text)
-    expect(await replay(stand.context, options())).toBe(0)
-    const { stdout, stderr } = stand.heard()
+    writeFileSync(setup.config, text)
+    expect(await replay(setup.context, options())).toBe(0)
+    const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain(`queued for siem, marked as a replay; ${when}`)
   })
@@ -83,8 +83,8 @@ test.each([
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
 ])('a span that is none is wrong usage: %j', async (more, message) => {
-  expect(await replay(stand.context, options(more))).toBe(2)
-  expect(stand.heard().stderr).toContain(message)
+  expect(await replay(setup.context, options(more))).toBe(2)
+  expect(setup.heard().stderr).toContain(message)
 })
 
 test.each([
@@ -95,14 +95,14 @@ test.each([
     'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
   ],
 ])('what is named and can give nothing is wrong usage: %j', async (more, message) => {
-  expect(await replay(stand.context, options(more))).toBe(2)
-  expect(stand.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
+  expect(await replay(setup.context, options(more))).toBe(2)
+  expect(setup.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
 })
 
 test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
-  writeFileSync(stand.config, readFileSync(stand.config, 'utf8').replace('name: acme', 'name: other'))
-  expect(await replay(stand.context, options({ workspace: 'acme' }))).toBe(0)
-  expect(stand.heard().stdout).toContain('3 entries (363 B) queued')
-  expect(await replay(stand.context, options({ workspace: 'nope' }))).toBe(2)
-  expect(stand.heard().stderr).toContain('there is no workspace nope; there are other, acme')
+  writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: acme', 'name: other'))
+  expect(await replay(setup.context, options({ workspace: 'acme' }))).toBe(0)
+  expect(setup.heard().stdout).toContain('3 entries (363 B) queued')
+  expect(await replay(setup.context, options({ workspace: 'nope' }))).toBe(2)
+  expect(setup.heard().stderr).toContain('there is no workspace nope; there are other, acme')
 })

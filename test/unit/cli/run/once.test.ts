@@ -12,47 +12,47 @@ import { systemClock } from '../../../../src/platform/clock.ts'
 import { logOf, part, spec } from '../../../contract/journal-parts.ts'
 import { LogLines, StepClock } from '../../../fakes/sink-deps.ts'
 import { withSink, withSource } from '../../observability/page/reports.ts'
-import { fill, openStand } from '../stand.ts'
+import { fill, openSetup } from '../setup.ts'
 
-let stand: ReturnType<typeof openStand>
+let setup: ReturnType<typeof openSetup>
 beforeEach(() => {
-  stand = openStand()
+  setup = openSetup()
 })
-afterEach(() => stand.remove())
+afterEach(() => setup.remove())
 
 test('a standard output whose reader is gone ends the run with 1 and that word, and other sinks get theirs', async () => {
-  const journal = await stand.openJournal(['console', 'archive'])
+  const journal = await setup.openJournal(['console', 'archive'])
   await journal.append(part([spec(1), spec(2)]))
   await journal.close()
-  const text = readTextFile(stand.config)
-  const file = `name: siem, type: file, path: ${stand.folder}/a.out`
-  writeFileSync(stand.config, text.replace(file, 'name: console, type: stdout'))
-  const loaded = loadConfig(stand.config, { env: { NOT_SET_HERE: 'planted-key' }, readFile: readTextFile })
+  const text = readTextFile(setup.config)
+  const file = `name: siem, type: file, path: ${setup.folder}/a.out`
+  writeFileSync(setup.config, text.replace(file, 'name: console, type: stdout'))
+  const loaded = loadConfig(setup.config, { env: { NOT_SET_HERE: 'planted-key' }, readFile: readTextFile })
   // Nothing is left to read.
   const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
   const gone = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
   const environment: Environment = {
-    ...realEnvironment(config, stand.context),
+    ...realEnvironment(config, setup.context),
     log: logOf(),
     print: () => Promise.reject(gone),
   }
-  const { code, why } = await runOnce(config, environment, stand.context, 15_000)
+  const { code, why } = await runOnce(config, environment, setup.context, 15_000)
   expect(why).toContain('only blocked parts remain: console is blocked')
   expect(why).toContain('standard output: its reader is gone (EPIPE)')
   expect(code).toBe(1)
-  expect(readTextFile(`${stand.folder}/b.out`).trim().split('\n')).toHaveLength(2)
+  expect(readTextFile(`${setup.folder}/b.out`).trim().split('\n')).toHaveLength(2)
 })
 
 test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
-  const journal = await stand.openJournal()
+  const journal = await setup.openJournal()
   await fill(journal)
   await journal.close()
   const env = { NOT_SET_HERE: 'planted-key' }
-  const config = loadConfig(stand.config, { env, readFile: readTextFile })
+  const config = loadConfig(setup.config, { env, readFile: readTextFile })
   const broken = new ConnectorError('disk_failed', 'the disk is broken')
   let sleeping = 0
   const environment: Environment = {
-    ...realEnvironment(config, stand.context),
+    ...realEnvironment(config, setup.context),
     log: logOf(),
     clock: {
       ...systemClock,
@@ -61,13 +61,13 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
         return systemClock.sleep(ms, signal).finally(() => sleeping--)
       },
     },
-    disk: { ...realEnvironment(config, stand.context).disk, open: () => Promise.reject(broken) },
+    disk: { ...realEnvironment(config, setup.context).disk, open: () => Promise.reject(broken) },
     network: () => ({
       send: () => Promise.reject(new ConnectorError('unreachable', 'nobody there')),
       close: () => Promise.resolve(),
     }),
   }
-  await expect(runOnce(config, environment, stand.context, Infinity)).rejects.toBe(broken)
+  await expect(runOnce(config, environment, setup.context, Infinity)).rejects.toBe(broken)
   expect(sleeping).toBe(0)
 })
 
@@ -82,28 +82,28 @@ test('a long run tells once a minute how far it is', () => {
     clock.pass(100)
     tellWhenDue()
   }
-  const told = JSON.stringify({ summary, entries_read: 120_000, entries_pending: 512 })
-  expect(log.lines).toEqual(Array(2).fill(`The run continues ${told}`))
+  const reported = JSON.stringify({ summary, entries_read: 120_000, entries_pending: 512 })
+  expect(log.lines).toEqual(Array(2).fill(`The run continues ${reported}`))
 })
 
 test('a run whose receiver is away for minutes says so while it goes on', async () => {
-  const journal = await stand.openJournal()
+  const journal = await setup.openJournal()
   await fill(journal)
   await journal.close()
   const env = { NOT_SET_HERE: 'planted-key' }
-  const loaded = loadConfig(stand.config, { env, readFile: readTextFile })
+  const loaded = loadConfig(setup.config, { env, readFile: readTextFile })
   const config = { ...loaded, workspaces: loaded.workspaces.map((one) => ({ ...one, audit: undefined })) }
   const away = new ConnectorError('unreachable', 'the mount is away')
-  const told: string[] = []
+  const reported: string[] = []
   const environment: Environment = {
-    ...realEnvironment(config, stand.context),
-    log: logOf(told),
+    ...realEnvironment(config, setup.context),
+    log: logOf(reported),
     clock: { ...systemClock, elapsed: () => systemClock.elapsed() * 600 },
-    disk: { ...realEnvironment(config, stand.context).disk, open: () => Promise.reject(away) },
+    disk: { ...realEnvironment(config, setup.context).disk, open: () => Promise.reject(away) },
   }
-  const { why } = await runOnce(config, environment, stand.context, 20 * MINUTE_MS)
+  const { why } = await runOnce(config, environment, setup.context, 20 * MINUTE_MS)
   expect(why).toContain('the timeout came first')
-  expect(told).toContain('The run continues')
+  expect(reported).toContain('The run continues')
 })
 
 test('its summary names what was filtered, and by what, where anything was', () => {

@@ -21,9 +21,9 @@ import { openRegistered } from '../../../fakes/registered.ts'
 import { logOf, part, spec } from '../../../contract/journal-parts.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
 import { withMethods } from '../../../fakes/with-methods.ts'
-import { openHouse, until } from '../../app/house.ts'
+import { openDaemonRig, until } from '../../app/daemon-rig.ts'
 
-let house: ReturnType<typeof openHouse>
+let daemonRig: ReturnType<typeof openDaemonRig>
 let file: string
 let stopping: AbortController
 let daemon: Promise<void>
@@ -31,9 +31,9 @@ let hangUp: () => void
 let url: string
 
 const text = (...sinks: string[]) => `
-journal: { path: ${house.folder}/a.db, max_bytes: 1MiB }
+journal: { path: ${daemonRig.folder}/a.db, max_bytes: 1MiB }
 workspaces: [{ name: acme, base_url: "https://api.example.com", api_key: acme-key, audit: { interval: 1s, lookback: 0s } }]
-sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${house.folder}/${name}.out }`).join(', ')}]
+sinks: [${sinks.map((name) => `{ name: ${name}, type: file, path: ${daemonRig.folder}/${name}.out }`).join(', ')}]
 server: { listen: "127.0.0.1:0" }
 `
 let loads = 0
@@ -53,7 +53,7 @@ const load = () => {
 }
 const linesOf = (name: string) => {
   try {
-    return readFileSync(join(house.folder, `${name}.out`), 'utf8')
+    return readFileSync(join(daemonRig.folder, `${name}.out`), 'utf8')
       .split('\n')
       .slice(0, -1)
   } catch {
@@ -62,14 +62,14 @@ const linesOf = (name: string) => {
 }
 const page = async (path: string) => (await fetch(`${url}${path}`)).text()
 const starts = () => said('Started').length
-const said = (words: string) => house.lines.filter(({ sentence }) => sentence.includes(words))
+const said = (words: string) => daemonRig.lines.filter(({ sentence }) => sentence.includes(words))
 
 function start({ tracing, loaded = load() }: { tracing?: Tracing; loaded?: LoadedConfig } = {}): void {
   stopping = new AbortController()
   url = ''
-  const environment = { ...house.environment, tracing }
+  const environment = { ...daemonRig.environment, tracing }
   const nextSetup = reloading({
-    ...{ file, clock: house.clock, references, loaded, load, environmentOf: () => environment },
+    ...{ file, clock: daemonRig.clock, references, loaded, load, environmentOf: () => environment },
     onHangup: (listener) => void (hangUp = listener),
   })
   daemon = runDaemon({ config: loaded.config, environment }, stopping.signal, {
@@ -80,8 +80,8 @@ function start({ tracing, loaded = load() }: { tracing?: Tracing; loaded?: Loade
 }
 
 beforeEach(async () => {
-  house = openHouse()
-  file = join(house.folder, 'auditferry.yaml')
+  daemonRig = openDaemonRig()
+  file = join(daemonRig.folder, 'auditferry.yaml')
   writeFileSync(file, text('one'))
   start()
   await until(() => linesOf('one').length === 20, 'the first delivery')
@@ -90,7 +90,7 @@ beforeEach(async () => {
 afterEach(async () => {
   stopping.abort()
   await daemon.catch(() => undefined)
-  house.remove()
+  daemonRig.remove()
 })
 
 test('a journal that the disk does not let close is what the daemon ends with, and its listener ends with it', async () => {
@@ -121,7 +121,8 @@ test('a journal that the disk does not let close is what the daemon ends with, a
 
 describe('a journal whose file is taken away', () => {
   const [journal, aside] = ['a.db', 'aside.db']
-  const move = (from: string, to: string) => renameSync(join(house.folder, from), join(house.folder, to))
+  const move = (from: string, to: string) =>
+    renameSync(join(daemonRig.folder, from), join(daemonRig.folder, to))
   const status = async () => JSON.parse(await page('status')) as { ok: boolean; summary: string }
 
   test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
@@ -134,7 +135,7 @@ describe('a journal whose file is taken away', () => {
     const { ok, summary } = await status()
     expect(ok).toBe(false)
     expect(summary).toMatch(/a\.db is gone/)
-    await house.clock.sleep(45_000)
+    await daemonRig.clock.sleep(45_000)
     expect(said('The journal file was moved, replaced or removed while in use')).toHaveLength(1)
     move(aside, journal)
     await until(() => said('back in its place').length > 0, 'a good word')
@@ -146,7 +147,7 @@ describe('a journal whose file is taken away', () => {
     'takes no new configuration while it is %s: that would read all again',
     async (how) => {
       move(journal, aside)
-      if (how === 'replaced') writeFileSync(join(house.folder, journal), '')
+      if (how === 'replaced') writeFileSync(join(daemonRig.folder, journal), '')
       writeFileSync(file, text('one', 'two').replace('127.0.0.1:0', `127.0.0.1:${await freePort()}`))
       hangUp()
       await until(() => said('is invalid, the previous one stays in use').length > 0, 'the refusal')
@@ -154,7 +155,7 @@ describe('a journal whose file is taken away', () => {
       expect(String(said('is invalid, the previous one stays')[0]?.fields['error'])).toContain(
         'journal.path: The journal is lost to the next start',
       )
-      house.mock.add({})
+      daemonRig.mock.add({})
       await until(() => linesOf('one').length === 21, 'delivery that goes on')
       expect(linesOf('two')).toEqual([])
       move(aside, journal)
@@ -171,7 +172,7 @@ describe('a valid configuration', () => {
     writeFileSync(file, text('one', 'two'))
     hangUp()
     await until(() => linesOf('two').length === 20, 'the new sink')
-    house.mock.add({})
+    daemonRig.mock.add({})
     await until(() => linesOf('one').length === 21 && linesOf('two').length === 21, 'both sinks')
     expect(new Set(linesOf('one')).size).toBe(21)
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
@@ -193,11 +194,11 @@ describe('a valid configuration', () => {
   })
 
   test('is taken once for each change, and not without one', async () => {
-    await house.clock.sleep(10_000)
+    await daemonRig.clock.sleep(10_000)
     expect(said('takes over now')).toEqual([])
     writeFileSync(file, text('one', 'two'))
     await until(() => said('takes over now').length > 0, 'the change')
-    await house.clock.sleep(15_000)
+    await daemonRig.clock.sleep(15_000)
     expect(said('takes over now')).toHaveLength(1)
   })
 
@@ -207,8 +208,8 @@ describe('a valid configuration', () => {
   })
 
   test('is noticed without a signal where a plain value is another one in the file that it names', async () => {
-    const named = join(house.folder, 'named')
-    writeFileSync(named, `${house.folder}/two.out\n`)
+    const named = join(daemonRig.folder, 'named')
+    writeFileSync(named, `${daemonRig.folder}/two.out\n`)
     writeFileSync(file, text('one', 'two').replace(/path: \S*two\.out/, `path: "\${file:${named}}"`))
     await until(() => linesOf('two').length === 20 && starts() === 2, 'the file that is named')
     stopping.abort()
@@ -216,24 +217,24 @@ describe('a valid configuration', () => {
     start()
     await until(() => starts() === 3, 'the second start')
     for (const [i, name] of ['three', 'four'].entries()) {
-      writeFileSync(named, `${house.folder}/${name}.out\n`)
+      writeFileSync(named, `${daemonRig.folder}/${name}.out\n`)
       // Before that the old one may read what is added.
       await until(() => starts() === 4 + i, name)
       expect(said('takes over now')).toHaveLength(2 + i)
-      house.mock.add({})
+      daemonRig.mock.add({})
       await until(() => linesOf(name).length === 1, `a line in ${name}`)
     }
     expect(said('is invalid, the previous one stays')).toEqual([])
   })
 
   test('is asked for by no secret: that is used as it is in its file, and nothing starts anew', async () => {
-    const key = join(house.folder, 'key')
+    const key = join(daemonRig.folder, 'key')
     writeFileSync(key, 'acme-key')
     writeFileSync(file, text('one').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
     await until(() => starts() === 2, 'the reference')
     loads = 0
     writeFileSync(key, 'another-key')
-    await house.clock.sleep(15_000)
+    await daemonRig.clock.sleep(15_000)
     expect([loads, said('takes over now').length, starts()]).toEqual([0, 1, 2])
   })
 
@@ -277,7 +278,7 @@ async function parkOne(): Promise<void> {
   stopping.abort()
   await daemon
   const journal = await openRegistered({
-    ...{ path: `${house.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
+    ...{ path: `${daemonRig.folder}/a.db`, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
     ...{ sinks: ['one'], clock: systemClock, log: logOf(), ballastBytes: 0 },
   })
   const { last = 0 } = await journal.append(part([spec(1)]))
@@ -307,7 +308,7 @@ describe('a change between the first look at the files and the start', () => {
 
   test('is none where it came through a pipe, which is read once', async () => {
     await startBehind(() => writeFileSync(file, ''))
-    await house.clock.sleep(15_000)
+    await daemonRig.clock.sleep(15_000)
     expect(said('is invalid, the previous one stays')).toEqual([])
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
@@ -315,19 +316,19 @@ describe('a change between the first look at the files and the start', () => {
 })
 
 test('a key to hash with that changes while the first configuration opens makes it another one', async () => {
-  const key = join(house.folder, 'hash')
+  const key = join(daemonRig.folder, 'hash')
   writeFileSync(key, 'a'.repeat(32))
   const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
   writeFileSync(file, text('one').replace('type: file', hashed))
   let ask: () => void = () => undefined
   const loaded = load()
   const nextSetup = reloading({
-    ...{ file, clock: house.clock, references, loaded, load, environmentOf: () => house.environment },
+    ...{ file, clock: daemonRig.clock, references, loaded, load, environmentOf: () => daemonRig.environment },
     onHangup: (listener) => void (ask = listener),
   })
   writeFileSync(key, 'b'.repeat(32))
   const current = {
-    ...{ config: loaded.config, environment: house.environment },
+    ...{ config: loaded.config, environment: daemonRig.environment },
     ...{ prepareFor: async () => undefined, reportRejected: () => undefined },
   }
   const next = nextSetup(current, AbortSignal.timeout(15_000))
@@ -346,7 +347,7 @@ describe('the configuration that runs', () => {
       await until(() => said('Started').length === before + 3, 'the start under it')
     }
     await changeTo(text('one').replace('type: file', "type: file, types: ['!user:create_query']"))
-    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    const client = (await connectControl(`${daemonRig.folder}/a.db`)) ?? expect.fail('no daemon')
     expect(await client.retry({})).toEqual({ count: 0, left: [{ sink: 'one', why: 'types', count: 1 }] })
     expect(await client.deadLetters({})).toHaveLength(1)
     await changeTo(text('one'))
@@ -355,7 +356,7 @@ describe('the configuration that runs', () => {
   })
 
   test('answers every command, also one that is asked while the next one takes over', async () => {
-    const client = (await connectControl(`${house.folder}/a.db`)) ?? expect.fail('no daemon')
+    const client = (await connectControl(`${daemonRig.folder}/a.db`)) ?? expect.fail('no daemon')
     const faults: unknown[] = []
     let isOver = false
     const ask = async () => {
@@ -395,14 +396,17 @@ describe('the configuration that runs', () => {
   })
 
   test('is another one where a secret comes from elsewhere, or a key to hash with is another', async () => {
-    const [first, second] = ['first', 'second'].map((name) => join(house.folder, name)) as [string, string]
+    const [first, second] = ['first', 'second'].map((name) => join(daemonRig.folder, name)) as [
+      string,
+      string,
+    ]
     for (const path of [first, second]) writeFileSync(path, 'acme-key')
     const keyed = (path: string) => text('one').replace('api_key: acme-key', `api_key: "\${file:${path}}"`)
     writeFileSync(file, keyed(first))
     await until(() => said('takes over now').length === 1, 'the first place')
     writeFileSync(file, keyed(second))
     await until(() => said('takes over now').length === 2, 'the second place')
-    const key = join(house.folder, 'hash')
+    const key = join(daemonRig.folder, 'hash')
     writeFileSync(key, 'a'.repeat(32))
     const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
     writeFileSync(file, keyed(second).replace('type: file', hashed))
@@ -435,7 +439,7 @@ describe('a faulty configuration', () => {
     const { config_refused_why: why } = JSON.parse(await page('status')) as { config_refused_why: string }
     expect(why).toContain(word)
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 0')
-    house.mock.add({})
+    daemonRig.mock.add({})
     await until(() => linesOf('one').length === 21, 'delivery goes on')
   })
 
@@ -451,7 +455,7 @@ describe('a faulty configuration', () => {
   })
 
   test('is tried again though nothing of it changed: what it refers to may have come', async () => {
-    const key = join(house.folder, 'key')
+    const key = join(daemonRig.folder, 'key')
     writeFileSync(file, text('one', 'two').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
     writeFileSync(key, 'acme-key')
@@ -494,7 +498,7 @@ test('while too many files are open nothing is taken for a change, which is told
   try {
     hangUp()
     await until(() => said('cannot be checked for changes').length > 0, 'a word')
-    await house.clock.sleep(10_000)
+    await daemonRig.clock.sleep(10_000)
     expect(said('cannot be checked for changes').map(({ fields }) => fields['error'])).toEqual([
       'too many files are open; raise the limit (ulimit -n, LimitNOFILE)',
     ])
@@ -507,13 +511,13 @@ test('while too many files are open nothing is taken for a change, which is told
 
 describe('a stop starts nothing any more', () => {
   /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
-  async function told(
+  async function reported(
     ending: AbortController,
     hooks: Partial<Record<'onOpen' | 'onStop' | 'onTakeover', () => void>>,
   ) {
     stopping.abort()
     await daemon
-    house.lines.length = 0
+    daemonRig.lines.length = 0
     let journals = 0
     let closed = 0
     const opening = (journal: Journal): Journal => {
@@ -531,15 +535,15 @@ describe('a stop starts nothing any more', () => {
       ...{ sink: () => ({}), close: () => Promise.resolve() },
     }
     const log: Log = {
-      ...house.environment.log,
+      ...daemonRig.environment.log,
       info: (sentence, fields) => {
-        house.environment.log.info(sentence, fields)
+        daemonRig.environment.log.info(sentence, fields)
         if (sentence === 'Stopping') onStop?.()
       },
     }
-    const setup = { config: load().config, environment: { ...house.environment, log, tracing } }
+    const setup = { config: load().config, environment: { ...daemonRig.environment, log, tracing } }
     await runDaemon(setup, ending.signal, { nextSetup: async () => setup, takesOver: () => onTakeover?.() })
-    const started = house.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
+    const started = daemonRig.lines.filter(({ sentence }) => /^(Delivering|Started)$/.test(sentence))
     return {
       journals,
       closed,
@@ -550,19 +554,19 @@ describe('a stop starts nothing any more', () => {
 
   test('while the old configuration stops: the next one is not opened', async () => {
     const ending = new AbortController()
-    const seen = await told(ending, { onStop: () => ending.abort() })
+    const seen = await reported(ending, { onStop: () => ending.abort() })
     expect(seen).toEqual({ journals: 1, closed: 1, started: 2, stopped: 1 })
   })
 
   test('while the next one is opened: it is closed, and its loops never began', async () => {
     const ending = new AbortController()
-    const seen = await told(ending, { onTakeover: () => ending.abort() })
+    const seen = await reported(ending, { onTakeover: () => ending.abort() })
     expect(seen).toEqual({ journals: 2, closed: 2, started: 2, stopped: 1 })
   })
 
   test('while the first one is opened: nobody listens, and no loop began', async () => {
     const ending = new AbortController()
-    const seen = await told(ending, { onOpen: () => ending.abort() })
+    const seen = await reported(ending, { onOpen: () => ending.abort() })
     expect(seen).toEqual({ journals: 1, closed: 1, started: 0, stopped: 0 })
     expect(said('Stopped before anything had begun')).toHaveLength(1)
     expect(said('Listening')).toEqual([])
@@ -571,7 +575,7 @@ describe('a stop starts nothing any more', () => {
   test('before the first one is opened: it is not', async () => {
     const ending = new AbortController()
     ending.abort()
-    expect(await told(ending, {})).toEqual({ journals: 0, closed: 0, started: 0, stopped: 0 })
+    expect(await reported(ending, {})).toEqual({ journals: 0, closed: 0, started: 0, stopped: 0 })
   })
 })
 
@@ -584,18 +588,18 @@ test('what ends the daemon behind a reload is told by the log of the configurati
     throw new ConnectorError('disk_failed', 'planted')
   }
   const config = load().config
-  const next = { config, environment: { ...house.environment, log: second, network } }
+  const next = { config, environment: { ...daemonRig.environment, log: second, network } }
   const ending = new AbortController()
   const over = withErrorReport({}, async (useLog) => {
     useLog(first)
-    const environment = { ...house.environment, log: first }
+    const environment = { ...daemonRig.environment, log: first }
     const takesOver = ({ environment: { log } }: { environment: { log: Log } }) => useLog(log)
     await runDaemon({ config, environment }, ending.signal, { nextSetup: async () => next, takesOver })
     return 0
   })
   expect(await over).toBe(1)
-  const told = ({ lines }: LogLines) => lines.filter((line) => line.includes('planted'))
-  expect([told(first), told(second)]).toEqual([
+  const reported = ({ lines }: LogLines) => lines.filter((line) => line.includes('planted'))
+  expect([reported(first), reported(second)]).toEqual([
     [],
     ['The daemon cannot continue and stops {"code":"disk_failed","reason":"planted"}'],
   ])
@@ -606,14 +610,20 @@ test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
   async (bug) => {
     let ask: () => void = () => undefined
     const nextSetup = reloading({
-      ...{ file, clock: house.clock, references, loaded: load(), environmentOf: () => house.environment },
+      ...{
+        file,
+        clock: daemonRig.clock,
+        references,
+        loaded: load(),
+        environmentOf: () => daemonRig.environment,
+      },
       load: () => {
         throw bug
       },
       onHangup: (listener) => void (ask = listener),
     })
     const current = {
-      ...{ config: load().config, environment: house.environment },
+      ...{ config: load().config, environment: daemonRig.environment },
       ...{ prepareFor: async () => undefined, reportRejected: () => expect.fail('refused') },
     }
     const next = nextSetup(current, AbortSignal.timeout(10_000))

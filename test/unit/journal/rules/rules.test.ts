@@ -69,7 +69,7 @@ describe('keys', () => {
 })
 
 describe('chunks', () => {
-  const told = (entries: Entries, i: number) => [
+  const reported = (entries: Entries, i: number) => [
     ...[
       Buffer.from(entries.raw(i)).toString(),
       entries.id(i),
@@ -87,7 +87,7 @@ describe('chunks', () => {
         const picked = Uint32Array.from(numbers.map((_, i) => i).filter((i) => choose(i)))
         const packed = pack(entries, picked, undefined)
         const back = decode(packed.count, encode(packed))
-        picked.forEach((index, i) => expect(back && told(back, i)).toEqual(told(entries, index)))
+        picked.forEach((index, i) => expect(back && reported(back, i)).toEqual(reported(entries, index)))
       }),
     )
   })
@@ -102,7 +102,7 @@ describe('chunks', () => {
     const packed = pack(entries.slice(1, 3), undefined, undefined)
     expect(packed.bytes.length).toBe(whole.rawBytes(1) + whole.rawBytes(2) + 'decoded id'.length)
     expect([packed.id(0), packed.id(1)]).toEqual(['decoded id', whole.id(2)])
-    expect(told(packed, 0)).toEqual(told(entries, 1))
+    expect(reported(packed, 0)).toEqual(reported(entries, 1))
   })
 
   it('a page of new entries is kept on its own slab, without a copy', () => {

@@ -36,13 +36,13 @@ import {
   TestClock,
   uuid,
 } from '../../../contract/journal-parts.ts'
-import { big, journalStand } from './stand.ts'
+import { big, journalSetup } from './setup.ts'
 
 let folder: string
 let path: string
 let opened: Journal[]
 let sentences: string[]
-const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'state/journal.db', {
+const open = journalSetup((setup) => ({ folder, path, opened, sentences } = setup), 'state/journal.db', {
   keepDeliveredBytes: 2 ** 20,
   ballastBytes: 0,
 })
@@ -187,7 +187,7 @@ describe('the file', () => {
   it.each([
     ['synchronous', 1, 'synchronous 1 and locking exclusive'],
     ['locking_mode', 'normal', 'synchronous 2 and locking normal'],
-  ])('where SQLite does not hold what it was told no journal opens: %s', (name, answer, told) => {
+  ])('where SQLite does not hold what it was told no journal opens: %s', (name, answer, reported) => {
     mkdirSync(join(folder, 'state'))
     const asked = Reflect.get(Sqlite.prototype, 'pragma') as (...args: unknown[]) => unknown
     const spy = vi.spyOn(Sqlite.prototype, 'pragma').mockImplementation(function (
@@ -197,7 +197,7 @@ describe('the file', () => {
       return args[0] === name ? answer : asked.apply(this, args)
     })
     try {
-      expect(() => openDatabase({ path, ...options })).toThrow(`${told}: commits would not be safe`)
+      expect(() => openDatabase({ path, ...options })).toThrow(`${reported}: commits would not be safe`)
     } finally {
       spy.mockRestore()
     }
@@ -686,8 +686,8 @@ describe('no room', () => {
     const fill = async () => {
       for (; ; kept++) await journal.append(malformed(kept))
     }
-    const told = expect.stringMatching(/bound of 0\.9 MiB.*: .*quarantine export.*drop/) as string
-    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
+    const reported = expect.stringMatching(/bound of 0\.9 MiB.*: .*quarantine export.*drop/) as string
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: reported })
     expect(journal.stats()).toMatchObject({ bytes: 0, quarantined: kept })
     expect(await journal.dropQuarantined({})).toBe(kept)
     expect(journal.stats().quarantined).toBe(0)
@@ -707,13 +707,13 @@ describe('no room', () => {
         while (await journal.prune()) continue
       }
     }
-    const told = expect.stringMatching(
+    const reported = expect.stringMatching(
       /bound of 0\.9 MiB, and 0\.\d MiB of them are dead.*: .*dead-letters export.*drop/,
     ) as string
-    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: told })
+    await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: reported })
     await journal.close()
     journal = await open(settings)
-    await expect(takeIn(journal, kept + 1)).rejects.toMatchObject({ message: told })
+    await expect(takeIn(journal, kept + 1)).rejects.toMatchObject({ message: reported })
     expect(await journal.dropDeadLetters({})).toBe(kept - 1)
     // What is owed fills it now, and nobody is to drop that.
     await expect(takeIn(journal, kept + 10)).rejects.toMatchObject({
@@ -731,8 +731,8 @@ describe('no room', () => {
 
   it('a start on a full disk says that nothing was begun, what is wanted, and to start again', () => {
     const full = translate(Object.assign(new Error('full'), { code: 'SQLITE_FULL' }), path)
-    const told = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
-    expect(told).toMatchObject({
+    const reported = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
+    expect(reported).toMatchObject({
       code: 'disk_full',
       message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
     })

@@ -14,7 +14,7 @@ export interface Met {
   readonly sentences: readonly string[]
 }
 
-const toldOf = async (work: () => Promise<unknown>): Promise<string> => {
+const reportedOf = async (work: () => Promise<unknown>): Promise<string> => {
   try {
     await work()
     return 'done'
@@ -32,14 +32,14 @@ const journal = await openRegistered({
 const big = (n: number) => part([spec(n, { body: 'x'.repeat(500_000) })])
 let kept = 0
 let position = 0
-const full = await toldOf(async () => {
+const full = await reportedOf(async () => {
   for (; kept < 300; kept++) await journal.append(big(kept + 1))
 })
-const settled = await toldOf(async () => {
+const settled = await reportedOf(async () => {
   for (; position < kept - 1; position++) await journal.ack('a', acknowledgement(position + 1, position + 1))
   while (await journal.prune()) continue
 })
-const again = await toldOf(() => journal.append(big(kept + 1)))
+const again = await reportedOf(() => journal.append(big(kept + 1)))
 await journal.close()
 const met: Met = { kept, position, full, settled, again, sentences }
 process.stdout.write(JSON.stringify(met))

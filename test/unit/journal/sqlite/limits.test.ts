@@ -26,13 +26,13 @@ import {
   uuid,
 } from '../../../contract/journal-parts.ts'
 import type { Met } from './limited.ts'
-import { big, journalStand } from './stand.ts'
+import { big, journalSetup } from './setup.ts'
 
 let folder: string
 let path: string
 let opened: Journal[]
 let sentences: string[]
-const open = journalStand((stand) => ({ folder, path, opened, sentences } = stand), 'journal.db', {
+const open = journalSetup((setup) => ({ folder, path, opened, sentences } = setup), 'journal.db', {
   keepDeliveredBytes: 0,
   ballastBytes: 10_000,
 })
@@ -230,7 +230,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
   it('where neither the file nor its log may grow any more all waits, and a start with a higher limit has all of it', async () => {
     const { kept, position, settled, again } = under(24 * KIB, { ballastBytes: 0, largestFileBytes: 1e12 })
     expect(kept).toBeGreaterThan(50)
-    for (const told of [settled, again]) expect(told).toMatch(/^disk_full/)
+    for (const reported of [settled, again]) expect(reported).toMatch(/^disk_full/)
     const journal = await open()
     expect(idsOf(await journal.take('a', { maxEntries: 1e6, maxBytes: 1e9 }))).toHaveLength(kept - position)
     await journal.ack('a', acknowledgement(position + 1, kept))

@@ -164,8 +164,8 @@ it('books that counted more than there was come out even when a sink is met anew
     INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
   const deliveries = new DeliveryAccounts(db, new Streams(db))
   deliveries.begin('a', { position: 9, ahead: [] })
-  const told = deliveries.delivered({ fromDay: 0, toDay: 9 })
-  expect(told.map(({ day, before, accepted }) => [day, before, accepted])).toEqual([
+  const reported = deliveries.delivered({ fromDay: 0, toDay: 9 })
+  expect(reported.map(({ day, before, accepted }) => [day, before, accepted])).toEqual([
     [5, -2, 5],
     [6, 0, 3],
     [7, 2, 1],

@@ -13,17 +13,17 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /** One start with these: what it tells, as `met NAME` and `left NAME`. `read`: a page of acme lands. */
 async function start(names: readonly string[], read = false): Promise<string[]> {
-  const told: string[] = []
+  const reported: string[] = []
   const tell = (word: string) => (sentence: string, fields?: object) => {
     if (/^(New workspace|A workspace )/.test(sentence))
-      told.push(`${word} ${Object.values(fields ?? {}).join()}`)
+      reported.push(`${word} ${Object.values(fields ?? {}).join()}`)
   }
   const log = { ...logOf(), info: tell('met'), warn: tell('left') }
   const workspaces = names.map((name) => ({ name, starts: {} }))
   const { journal } = await openTestJournal({ clock: new TestClock(), log, workspaces }, folder)
   if (read) await journal.append(part([spec(1)]))
   await journal.close()
-  return told
+  return reported
 }
 
 test('an empty journal has met nobody, and tells of nobody', async () => {

@@ -103,11 +103,11 @@ describe('the status page', () => {
   })
 
   it('says why something fails in one place: in its row, or in the sentence if that has all of it', () => {
-    const told = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
+    const reported = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
     const summary = `archive is 14 s behind: ${refused.message}`
     const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
-    expect([rows(told), rows({ ...told, summary })]).toEqual([1, 1])
-    expect(textOf(renderPage({ ...told, summary }))).toMatch(
+    expect([rows(reported), rows({ ...reported, summary })]).toEqual([1, 1])
+    expect(textOf(renderPage({ ...reported, summary }))).toMatch(
       /as above \(unreachable, trouble began 10 min ago/,
     )
   })

@@ -9,7 +9,7 @@ import { openLog } from '../../../../src/observability/log.ts'
 import { openPages } from '../../../../src/observability/tracing/spans.ts'
 import { openTracing } from '../../../../src/observability/tracing/open.ts'
 import { logOf } from '../../../contract/journal-parts.ts'
-import { acceptAll, healthy, openHouse, reply, until } from '../../app/house.ts'
+import { acceptAll, healthy, openDaemonRig, reply, until } from '../../app/daemon-rig.ts'
 import { openCollector } from './collector.ts'
 import type { Received } from './collector.ts'
 
@@ -28,19 +28,22 @@ const open = async (env: Record<string, string> = variables()): Promise<Tracing>
 
 /** A whole life with tracing on: read, delivered, stopped once `done`. */
 async function live(
-  house: ReturnType<typeof openHouse>,
+  daemonRig: ReturnType<typeof openDaemonRig>,
   tracing: Tracing,
   done: (status: StatusReport) => boolean,
 ): Promise<void> {
-  const app = await openApp(house.config, { ...house.environment, tracing }, { once: false }, (wanted) =>
-    openJournal({ ...wanted, ballastBytes: 0 }),
+  const app = await openApp(
+    daemonRig.config,
+    { ...daemonRig.environment, tracing },
+    { once: false },
+    (wanted) => openJournal({ ...wanted, ballastBytes: 0 }),
   )
   const running = app.run()
   await until(() => done(app.registry.status()), 'delivery')
   await app.stop()
   await running
   await tracing.close()
-  house.remove()
+  daemonRig.remove()
 }
 
 const delivered = (entries: number) => (status: StatusReport) =>
@@ -50,9 +53,9 @@ const named = (name: string): Received[] => collector.spans.filter((span) => spa
 
 describe('tracing', () => {
   it('goes from request to acknowledgement, linked across the journal', async () => {
-    const house = openHouse({ entries: 20, receiver: acceptAll })
+    const daemonRig = openDaemonRig({ entries: 20, receiver: acceptAll })
     const tracing = await open()
-    await live(house, tracing, delivered(20))
+    await live(daemonRig, tracing, delivered(20))
 
     const pages = named('append').filter(({ facts }) => Number(facts['auditferry.new']) > 0)
     expect(
@@ -84,7 +87,7 @@ describe('tracing', () => {
 
   it('a failed try has its code, and each try is a span', async () => {
     let tries = 0
-    const house = openHouse({
+    const daemonRig = openDaemonRig({
       entries: 3,
       receiver: healthy(async () =>
         ++tries < 3
@@ -92,7 +95,7 @@ describe('tracing', () => {
           : reply(200, { text: 'Success', code: 0 }),
       ),
     })
-    await live(house, await open(), delivered(3))
+    await live(daemonRig, await open(), delivered(3))
     const deliveries = named('deliver').filter(({ facts }) => facts['auditferry.sink'] === 'siem')
     expect(
       deliveries.map(({ failed, facts }) => [failed, facts['auditferry.outcome'], facts['auditferry.again']]),
@@ -105,13 +108,13 @@ describe('tracing', () => {
   })
 
   it('has nothing but names, counts, bytes and codes: no content, no secret, no address', async () => {
-    const house = openHouse({
+    const daemonRig = openDaemonRig({
       entries: 5,
 
       receiver: async () => reply(403, { text: 'planted-words planted-token', code: 4 }),
     })
     await live(
-      house,
+      daemonRig,
       await open(),
       ({ sinks, errors }) => errors.length > 0 && sinks[0]?.accepted_entries === 5,
     )
@@ -145,7 +148,7 @@ describe('tracing', () => {
       'planted',
       'acme-key',
       'example.com',
-      house.folder,
+      daemonRig.folder,
       '@',
       'statusMessage',
       'exception',
@@ -169,16 +172,16 @@ describe('tracing', () => {
   })
 
   it('takes no sample if the variables say so', async () => {
-    const house = openHouse({ entries: 3 })
-    await live(house, await open({ ...variables(), OTEL_TRACES_SAMPLER: 'always_off' }), delivered(3))
+    const daemonRig = openDaemonRig({ entries: 3 })
+    await live(daemonRig, await open({ ...variables(), OTEL_TRACES_SAMPLER: 'always_off' }), delivered(3))
     expect(collector.spans).toEqual([])
   })
 
   it('a missing collector delays neither delivery nor stop', async () => {
-    const house = openHouse({ entries: 3 })
+    const daemonRig = openDaemonRig({ entries: 3 })
     const tracing = await open({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' })
     const startedAt = systemClock.elapsed()
-    await live(house, tracing, delivered(3))
+    await live(daemonRig, tracing, delivered(3))
     expect(systemClock.elapsed() - startedAt).toBeLessThan(10_000)
   })
 })

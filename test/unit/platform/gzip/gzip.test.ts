@@ -78,18 +78,18 @@ test('one byte any number of times comes out again', async () => {
 test.each([6, 7, 8, 11, 255, 256, 257, 258, 259, 260, 264, 265, 266, 300])(
   'bytes seen %i bytes before come out again, in the middle and at the end',
   async (length) => {
-    const told = noise(length)
+    const reported = noise(length)
     for (const after of [Buffer.alloc(0), noise(3, 9), noise(30, 9)]) {
-      const bytes = Buffer.concat([told, noise(50, 5), told, after])
+      const bytes = Buffer.concat([reported, noise(50, 5), reported, after])
       expect(await throughGzip(bytes)).toEqual(bytes)
     }
   },
 )
 
 test('bytes up to 32 KiB back are found, bytes farther back are packed again', async () => {
-  const told = noise(400)
+  const reported = noise(400)
   const packedAt = async (back: number) => {
-    const bytes = Buffer.concat([told, Buffer.alloc(back - told.length, 'x'), told])
+    const bytes = Buffer.concat([reported, Buffer.alloc(back - reported.length, 'x'), reported])
     const packed = await gzip(bytes)
     expect(gunzipSync(packed).equals(bytes)).toBe(true)
     return packed.length
@@ -113,9 +113,9 @@ test('six repeated bytes are found, whatever follows them', async () => {
 })
 
 test('a repeat is found up to the last eight bytes', async () => {
-  const told = noise(8)
-  const packed = async (last: Buffer) => (await gzip(Buffer.concat([told, noise(50, 5), last]))).length
-  expect(await packed(told)).toBeLessThan(await packed(Buffer.from(told).reverse()))
+  const reported = noise(8)
+  const packed = async (last: Buffer) => (await gzip(Buffer.concat([reported, noise(50, 5), last]))).length
+  expect(await packed(reported)).toBeLessThan(await packed(Buffer.from(reported).reverse()))
 })
 
 test('of one byte that fills a piece, 258 at a time take nine bits: one each for length and distance, seven for which distance', async () => {
@@ -161,10 +161,10 @@ test('entries are packed as small as zlib makes them at its fastest, give or tak
 
 test('the same bytes are packed alike, whatever was packed before', () => {
   const bytes = entries(50)
-  const told = noise(400)
+  const reported = noise(400)
   const used = BlockWriter.open() as BlockWriter
   for (let times = 0; times < 20; times++)
-    used.write(Buffer.concat([noise(70_000), told, Buffer.alloc(30_000, 'x'), told]))
+    used.write(Buffer.concat([noise(70_000), reported, Buffer.alloc(30_000, 'x'), reported]))
   expect(used.write(bytes)).toEqual(BlockWriter.open()?.write(bytes))
 })
 

@@ -146,7 +146,7 @@ test('a batch over the size starts a new file; files beyond `keep` are removed',
 test('a rotation is synced before a batch is written behind it, also if another program has started the new file', async () => {
   const disk = new FakeDisk()
   const calls: string[] = []
-  const told = withMethods<Disk>(disk, {
+  const reported = withMethods<Disk>(disk, {
     rename: async (from, to) => {
       calls.push('rename')
       await disk.rename(from, to)
@@ -154,7 +154,7 @@ test('a rotation is synced before a batch is written behind it, also if another 
     },
     syncFolder: (folder) => (calls.push('sync'), disk.syncFolder(folder)),
   })
-  const sink = open(told, { max_bytes: '300B', keep: 2 })
+  const sink = open(reported, { max_bytes: '300B', keep: 2 })
   await deliver(sink, batchOf(sink, 2, 1))
   calls.length = 0
   await sink.prepare?.(batchOf(sink, 2, 3), never)
@@ -553,7 +553,7 @@ test('a file shared with another daemon is reported, once; a truncated file is n
 describe('a file that disappears between two batches', () => {
   const hour = 3_600_000
 
-  function stand() {
+  function setup() {
     const warned: string[] = []
     const disk = new FakeDisk()
     const deps = sinkDeps({ disk, warn: (_code, message) => warned.push(message) })
@@ -563,7 +563,7 @@ describe('a file that disappears between two batches', () => {
   }
 
   test('if removed with its content: reported, and delivery continues in a new file', async () => {
-    const { disk, sink, lines, warned } = stand()
+    const { disk, sink, lines, warned } = setup()
     await deliver(sink, batchOf(sink, 3, 1))
     await disk.remove(PATH)
     await deliver(sink, batchOf(sink, 2, 4))
@@ -576,7 +576,7 @@ describe('a file that disappears between two batches', () => {
   })
 
   test('if replaced by another file: reported', async () => {
-    const { disk, sink, lines } = stand()
+    const { disk, sink, lines } = setup()
     await deliver(sink, batchOf(sink, 3, 1))
     disk.put('/out/other', 'a line\n')
     await disk.rename('/out/other', PATH)
@@ -586,7 +586,7 @@ describe('a file that disappears between two batches', () => {
   })
 
   test('if removed: each removal is reported, except that of an empty file', async () => {
-    const { disk, sink, lines } = stand()
+    const { disk, sink, lines } = setup()
     for (const from of [1, 4]) {
       await deliver(sink, batchOf(sink, 3, from))
       await disk.remove(PATH)
@@ -600,7 +600,7 @@ describe('a file that disappears between two batches', () => {
   test.each(['entries.ndjson.1.gz', 'entries-20261121.ndjson.gz'])(
     'if moved away: no loss, also if it is removed or compressed to %s afterwards',
     async (compressed) => {
-      const { disk, sink, clock, lines, warned } = stand()
+      const { disk, sink, clock, lines, warned } = setup()
       await deliver(sink, batchOf(sink, 3, 1))
       await disk.rename(PATH, `${PATH}.1`)
       await deliver(sink, batchOf(sink, 2, 4))
@@ -617,7 +617,7 @@ describe('a file that disappears between two batches', () => {
   test.each(['entries-envelope.ndjson', 'entries.json', 'entriesold.ndjson'])(
     'if removed beside another file that grows meanwhile (%s): reported',
     async (neighbour) => {
-      const { disk, sink, clock, lines } = stand()
+      const { disk, sink, clock, lines } = setup()
       await deliver(sink, batchOf(sink, 3, 1))
       await disk.remove(PATH)
       disk.put(`/out/${neighbour}`, 'a line\n', clock.now())
@@ -627,7 +627,7 @@ describe('a file that disappears between two batches', () => {
   )
 
   test('if removed now: files compressed long before do not explain it', async () => {
-    const { disk, sink, clock, lines } = stand()
+    const { disk, sink, clock, lines } = setup()
     disk.put(`${PATH}.1.gz`, 'zipped', clock.now() - hour)
     await deliver(sink, batchOf(sink, 3, 1))
     await disk.remove(PATH)

@@ -18,36 +18,36 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close()
 })
 
-function stand(urls: readonly string[] = ['https://siem.test:8088']) {
+function setup(urls: readonly string[] = ['https://siem.test:8088']) {
   const peer = new FakePeer()
   const deps = sinkDeps({ connect: peer.connect })
   peer.certificateEndsAt = deps.clock.now() + 10 * DAY_MS + 1000
   const tls = { ca_file: '/ca.pem' }
   const certificates = new Certificates(urls, tls, deps)
-  const told = () => deps.log.lines.filter((line) => line.includes('ends soon'))
+  const reported = () => deps.log.lines.filter((line) => line.includes('ends soon'))
   const look = async () => {
     certificates.lookDaily()
     await settled()
   }
-  return { peer, deps, tls, certificates, told, look }
+  return { peer, deps, tls, certificates, reported, look }
 }
 
 describe('the daily certificate check', () => {
   test('connects once a day, however often it is called, and leaves nothing open', async () => {
-    const { peer, deps, tls, told, look } = stand()
+    const { peer, deps, tls, reported, look } = setup()
     for (let i = 0; i < 5; i++) await look()
     expect(peer.asked).toEqual([{ to: { host: 'siem.test', port: 8088 }, tls }])
-    expect(told()).toEqual([expect.stringMatching(/receiver's certificate.*siem\.test:8088.*"days":10/)])
+    expect(reported()).toEqual([expect.stringMatching(/receiver's certificate.*siem\.test:8088.*"days":10/)])
     deps.clock.pass(DAY_MS - 1)
     await look()
     expect(peer.asked).toHaveLength(1)
     deps.clock.pass(1)
     await look()
-    expect([peer.asked.length, told().length, peer.open]).toEqual([2, 2, 0])
+    expect([peer.asked.length, reported().length, peer.open]).toEqual([2, 2, 0])
   })
 
   test('resumes a day later if the clock was a year ahead for a while', async () => {
-    const { peer, deps, told, look } = stand()
+    const { peer, deps, reported, look } = setup()
     const now = vi.spyOn(deps.clock, 'now')
     const elsewhen = (aheadMs: number) => now.mockImplementation(() => deps.clock.elapsed() + aheadMs)
     elsewhen(365 * DAY_MS)
@@ -55,11 +55,11 @@ describe('the daily certificate check', () => {
     elsewhen(0)
     deps.clock.pass(DAY_MS)
     await look()
-    expect([peer.asked.length, told().length]).toEqual([2, 2])
+    expect([peer.asked.length, reported().length]).toEqual([2, 2])
   })
 
   test('reports each certificate that it saw to the metrics, however far its end', async () => {
-    const { peer, deps, tls } = stand()
+    const { peer, deps, tls } = setup()
     peer.certificateEndsAt = 9e12
     peer.ownCertificateEndsAt = 8e12
     const ends: [string, number][] = []
@@ -74,7 +74,7 @@ describe('the daily certificate check', () => {
   })
 
   test('counts once when it takes long, and reports again the next day', async () => {
-    const { peer, deps, told, look } = stand()
+    const { peer, deps, reported, look } = setup()
     let take: (() => void) | undefined
     peer.holding = new Promise<void>((resolve) => (take = resolve))
     await look()
@@ -82,39 +82,39 @@ describe('the daily certificate check', () => {
     deps.clock.pass(5_000)
     take?.()
     await settled()
-    expect([peer.asked.length, told().length]).toEqual([1, 1])
+    expect([peer.asked.length, reported().length]).toEqual([1, 1])
     deps.clock.pass(DAY_MS)
     await look()
-    expect(told()).toHaveLength(2)
+    expect(reported()).toHaveLength(2)
   })
 
   test('treats an unreachable receiver as no error, and still reports the others', async () => {
-    const { peer, told, look, deps } = stand(['https://a.test', 'https://b.test'])
+    const { peer, reported, look, deps } = setup(['https://a.test', 'https://b.test'])
     peer.down = true
     await look()
     expect([peer.asked.length, deps.log.lines]).toEqual([2, []])
     peer.down = false
     deps.clock.pass(DAY_MS)
     await look()
-    expect(told().map((line) => /[ab]\.test:443/.exec(line)?.[0])).toEqual(['a.test:443', 'b.test:443'])
+    expect(reported().map((line) => /[ab]\.test:443/.exec(line)?.[0])).toEqual(['a.test:443', 'b.test:443'])
   })
 
   test('does nothing without TLS', async () => {
-    const { peer, look, certificates } = stand(['http://siem.test:8088'])
+    const { peer, look, certificates } = setup(['http://siem.test:8088'])
     await look()
     expect(await certificates.results('http://siem.test:8088', never)).toEqual([])
     expect(peer.asked).toEqual([])
   })
 
   test('is cancelled with the sink', async () => {
-    const { peer, told, look, certificates } = stand(['https://a.test', 'https://b.test'])
+    const { peer, reported, look, certificates } = setup(['https://a.test', 'https://b.test'])
     let take: (() => void) | undefined
     peer.holding = new Promise<void>((resolve) => (take = resolve))
     await look()
     certificates.close()
     take?.()
     await settled()
-    expect([peer.asked.length, told(), peer.open]).toEqual([1, [], 0])
+    expect([peer.asked.length, reported(), peer.open]).toEqual([1, [], 0])
   })
 })
 
@@ -156,13 +156,13 @@ describe.each(Object.entries(sinks))('%s', (_, open) => {
     const { deps, sink, where, deliver } = open(peer)
     closers.push(() => sink.close())
     peer.certificateEndsAt = deps.clock.now() + DAY_MS
-    const told = () => deps.log.lines.filter((line) => line.includes('ends soon'))
+    const reported = () => deps.log.lines.filter((line) => line.includes('ends soon'))
     await deliver()
     await deliver()
-    await expect.poll(told).toEqual([expect.stringContaining(where)])
+    await expect.poll(reported).toEqual([expect.stringContaining(where)])
     deps.clock.pass(DAY_MS)
     await deliver()
-    await expect.poll(() => told().length).toBe(2)
+    await expect.poll(() => reported().length).toBe(2)
     expect(peer.open).toBe(0)
   })
 

@@ -14,23 +14,23 @@ import { readUpTo } from '../../../../src/sinks/kit/http.ts'
 import { type EvidenceStore, objectFault } from '../../../../src/sinks/s3/verify/objects.ts'
 import { verifyEvidence, type VerifyOptions } from '../../../../src/sinks/s3/verify/verify.ts'
 
-import { Stand } from './evidence-stand.ts'
+import { Setup } from './evidence-setup.ts'
 
-let stand: Stand
+let setup: Setup
 let whole: ReadonlyMap<string, Buffer>
 let objects: Map<string, Buffer>
 
 beforeAll(async () => {
-  stand = await Stand.open()
-  await stand.append(60)
-  await stand.step()
+  setup = await Setup.open()
+  await setup.append(60)
+  await setup.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.runDispatcher(20, { packed })
-    await stand.hour()
+    await setup.runDispatcher(20, { packed })
+    await setup.hour()
   }
-  whole = new Map(stand.bucket.objects)
+  whole = new Map(setup.bucket.objects)
 })
-afterAll(() => stand.close())
+afterAll(() => setup.close())
 beforeEach(() => void (objects = new Map(whole)))
 
 async function* once(body: Uint8Array) {
@@ -46,7 +46,7 @@ async function* cutIn(body: Buffer, bytes: number) {
   for (let at = 0; at < body.length; at += bytes) yield body.subarray(at, at + bytes)
 }
 
-async function told(options: Partial<VerifyOptions & EvidenceStore> & { pieceBytes?: number } = {}) {
+async function reported(options: Partial<VerifyOptions & EvidenceStore> & { pieceBytes?: number } = {}) {
   const { pieceBytes = 65_536, list, get, ...more } = options
   const lines: string[] = []
   const store: EvidenceStore = {
@@ -56,10 +56,10 @@ async function told(options: Partial<VerifyOptions & EvidenceStore> & { pieceByt
       (async (key) =>
         objects.has(key) ? cutIn(objects.get(key) ?? Buffer.alloc(0), pieceBytes) : undefined),
   }
-  const keys = readPublicKeys(stand.keys.publicPem)
+  const keys = readPublicKeys(setup.keys.publicPem)
   const verified = await verifyEvidence(
     store,
-    { keys, storedIn: stand.storedIn, ...more },
+    { keys, storedIn: setup.storedIn, ...more },
     ({ level, where, what }) => lines.push(`${level}: ${where} ${what}\n`),
   )
   return { verified, lines, out: lines.join('') + reportOf(verified, false) }
@@ -70,7 +70,7 @@ const named = (end: string) =>
 const first = (end: string) => named(end)[0] ?? ''
 
 it('the bucket as it was stored is proved', async () => {
-  const { verified, out } = await told()
+  const { verified, out } = await reported()
   expect([verified.faults, verified.objects, verified.byLines, verified.unread]).toEqual([0, 6, 0, 0])
   expect(out).toContain('proved: 6 objects')
 })
@@ -102,7 +102,7 @@ describe('an object that was replaced', () => {
         for (const pieceBytes of [1 + body.length, 65_536, 7]) {
           if (pieceBytes === 7 && body.length > 10_000) continue
           objects = new Map(whole).set(first(end), body)
-          const { verified, lines, out } = await told({ pieceBytes })
+          const { verified, lines, out } = await reported({ pieceBytes })
           expect(lines.filter((line) => line.startsWith('fault:'))).toEqual([
             expect.stringContaining(`fault: ${first(end)} `),
           ])
@@ -143,7 +143,7 @@ describe('an object that was replaced', () => {
       if (key === first('.gz')) throw new TypeError('planted')
       return once(objects.get(key) ?? Buffer.alloc(0))
     }
-    const { verified, out } = await told({ get })
+    const { verified, out } = await reported({ get })
     expect(out).toContain(`${first('.gz')} could not be checked: this program failed on it (TypeError)`)
     expect([verified.faults, verified.objects, verified.unread]).toEqual([1, 6, 1])
   })
@@ -158,7 +158,7 @@ describe('an object that was replaced', () => {
       if (key === first('.gz') || key === manifestKeys()[1]) throw refused
       return key === first('.zst') ? breaks() : once(objects.get(key) ?? Buffer.alloc(0))
     }
-    const { verified, out } = await told({ get })
+    const { verified, out } = await reported({ get })
     for (const key of [first('.gz'), manifestKeys()[1] ?? ''])
       expect(out).toContain(`fault: ${key} could not be read: bucket x refuses\\u{1b}[2J the request\n`)
     expect(verified.unread).toBe(1)
@@ -172,7 +172,7 @@ describe('an object that was replaced', () => {
       if (key === first('.gz') && failures-- > 0) throw new ConnectorError('rate_limited', 'slow down')
       return once(objects.get(key) ?? Buffer.alloc(0))
     }
-    const { verified } = await told({ get, pause: async (ms) => pauses.push(ms) })
+    const { verified } = await reported({ get, pause: async (ms) => pauses.push(ms) })
     expect([verified.faults, pauses]).toEqual([0, [1_000, 5_000]])
   })
 
@@ -180,7 +180,7 @@ describe('an object that was replaced', () => {
     const get = async () => {
       throw new ConnectorError('aborted', 'called off')
     }
-    await expect(told({ get })).rejects.toThrow('called off')
+    await expect(reported({ get })).rejects.toThrow('called off')
   })
 })
 
@@ -188,7 +188,7 @@ const manifestKeys = () => [...whole.keys()].filter((key) => key.startsWith('man
 
 /** The chain if an earlier try had stored all objects: nothing is known of their bodies. */
 function withoutBodies() {
-  const key = createPrivateKey(stand.keys.privatePem)
+  const key = createPrivateKey(setup.keys.privatePem)
   let previous: unknown = null
   for (const name of manifestKeys()) {
     const text = objects.get(name)?.toString() ?? ''
@@ -212,7 +212,7 @@ const sha256Of = (line: string) => createHash('sha256').update(line).digest('hex
 describe('objects that were checked by their lines alone', () => {
   it('are counted in the report: an uncompressed body has nothing but its lines', async () => {
     withoutBodies()
-    const { verified, out } = await told()
+    const { verified, out } = await reported()
     expect([verified.faults, verified.byLines]).toEqual([0, 4])
     expect(out).toContain('by their lines alone: 4 objects;')
   })
@@ -227,7 +227,9 @@ describe('objects that were checked by their lines alone', () => {
       for (const pieceBytes of [2 ** 21, 5_000]) {
         const before = objects.get(key) ?? Buffer.alloc(0)
         objects.set(key, Buffer.concat([before, more]))
-        expect((await told({ pieceBytes })).lines.filter((line) => line.startsWith('fault'))).toHaveLength(1)
+        expect(
+          (await reported({ pieceBytes })).lines.filter((line) => line.startsWith('fault')),
+        ).toHaveLength(1)
         objects.set(key, before)
       }
   })
@@ -247,7 +249,7 @@ describe('planted names', () => {
   ]
   it('are in the report on one line each, in quotes, without anything that a terminal interprets', async () => {
     for (const key of planted) objects.set(key, Buffer.from('x'))
-    const { verified, out } = await told()
+    const { verified, out } = await reported()
     expect(verified.faults).toBe(8)
     expect(out).not.toMatch(/[^\n\x20-\x7e]/)
     expect(out.split('\n').filter((line) => /^\s*proved/.test(line))).toEqual([])
@@ -264,7 +266,7 @@ describe('planted names', () => {
       yield* objects.keys()
       strange('a\nproved: all', 'is a link that leads nowhere')
     }
-    expect((await told({ list })).out).toContain('fault: "a\\u{a}proved: all" is a link')
+    expect((await reported({ list })).out).toContain('fault: "a\\u{a}proved: all" is a link')
   })
 
   it('that look like a listed one are a fault, of objects and of manifests', async () => {
@@ -273,7 +275,7 @@ describe('planted names', () => {
       yield* objects.keys()
       yield* twice
     }
-    const { verified, out } = await told({ list })
+    const { verified, out } = await reported({ list })
     expect(verified.faults).toBe(2)
     for (const key of twice) expect(out).toContain(`fault: ${key} is listed twice`)
   })
@@ -284,7 +286,7 @@ describe('planted names', () => {
       const key = manifestKey({ ...place, number: 1 }).replace(/\d{16}/, String(number).padStart(16, '0'))
       expect(manifestPlace(key)).toBeUndefined()
       objects = new Map(whole).set(key, Buffer.from('x'))
-      const { verified, out } = await told()
+      const { verified, out } = await reported()
       expect([verified.faults, verified.objects]).toEqual([1, 6])
       expect(out).toContain(`fault: ${key} has a name that Auditferry never uses`)
     }
@@ -297,7 +299,7 @@ describe('planted names', () => {
       for (; names < 300_000; names++) yield `workspace=acme/${'x'.repeat(900)}${names}`
     }
     const before = process.memoryUsage().heapUsed
-    const { verified } = await told({ list })
+    const { verified } = await reported({ list })
     expect(verified.faults).toBe(21)
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(150e6)
   })
@@ -323,7 +325,7 @@ describe('a planted manifest', () => {
     '%s is a fault of its own, and everything else is checked',
     async (_, body) => {
       objects.set(key(), Buffer.from(body()))
-      const { verified, lines } = await told()
+      const { verified, lines } = await reported()
       expect(lines.filter((each) => each.startsWith('fault:'))).toEqual([
         expect.stringContaining(`fault: ${key()} `),
       ])
@@ -334,7 +336,7 @@ describe('a planted manifest', () => {
   it('is not parsed before its signature is verified, however long its signature line is', async () => {
     objects.set(key(), Buffer.from(`${line()}\n${'['.repeat(15 * 2 ** 20)}\n`))
     const before = process.memoryUsage().rss
-    const { out } = await told()
+    const { out } = await reported()
     expect(out).toContain(`fault: ${key()} has no signature line of the known form`)
     expect(process.memoryUsage().rss - before).toBeLessThan(150e6)
   })

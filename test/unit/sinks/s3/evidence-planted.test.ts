@@ -11,8 +11,8 @@ import type { Finding } from '../../../../src/sinks/s3/verify/objects.ts'
 import { readPublicKeys, sha256 } from '../../../../src/sinks/s3/evidence/manifest.ts'
 import { options } from '../../../../src/sinks/s3/options.ts'
 import { systemClock } from '../../../../src/platform/clock.ts'
-import { never } from '../../delivery/quay.ts'
-import { Fate, HOUR_MS, MemoryBucket, Stand } from './evidence-stand.ts'
+import { never } from '../../delivery/rig.ts'
+import { Fate, HOUR_MS, MemoryBucket, Setup } from './evidence-setup.ts'
 
 /** Endless bytes, and how many of them were taken. */
 function endless() {
@@ -51,57 +51,57 @@ describe('an endless body under the name of the next manifest', () => {
   })
 
   it('is another manifest to the daemon: it is blocked, reports it and does not keep it in memory', async () => {
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
       const { taken, body } = endless()
       const store = bucketWith(async () => body())
-      await stand.step()
-      stand.clock.nowMs += HOUR_MS
-      Object.assign(stand.bucket, store)
-      await expect(stand.step()).rejects.toThrow(/Another manifest exists under/)
+      await setup.step()
+      setup.clock.nowMs += HOUR_MS
+      Object.assign(setup.bucket, store)
+      await expect(setup.step()).rejects.toThrow(/Another manifest exists under/)
       expect(taken).toEqual({ bytes: 65_536, left: true })
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 
   it('is larger than any manifest to a verifier: reported, and read no further', async () => {
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
-      await stand.step()
-      await stand.hour()
-      const [key = ''] = stand.bucket.keys('manifest/')
-      const seen = stand.bucket.seen()
+      await setup.step()
+      await setup.hour()
+      const [key = ''] = setup.bucket.keys('manifest/')
+      const seen = setup.bucket.seen()
       let bytes = 0
       async function* body() {
         for (; bytes < 2 ** 26; bytes += 2 ** 20) yield Buffer.alloc(2 ** 20, '{')
       }
-      stand.bucket.seen = () => ({ ...seen, get: async () => body() })
-      expect((await stand.verify()).faultLines).toEqual([`${key} is larger than any manifest`])
+      setup.bucket.seen = () => ({ ...seen, get: async () => body() })
+      expect((await setup.verify()).faultLines).toEqual([`${key} is larger than any manifest`])
       expect(bytes).toBe(2 ** 24)
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 
   it('that begins like ours is not ours', async () => {
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
-      await stand.step()
-      stand.clock.nowMs += HOUR_MS
-      stand.bucket.refuse = () => new ConnectorError('server_error', 'down')
-      await expect(stand.step()).rejects.toThrow('down')
-      stand.bucket.refuse = undefined
-      const { key, body } = JSON.parse((await stand.journal.state.get('evidence:archive:pending')) ?? '') as {
+      await setup.step()
+      setup.clock.nowMs += HOUR_MS
+      setup.bucket.refuse = () => new ConnectorError('server_error', 'down')
+      await expect(setup.step()).rejects.toThrow('down')
+      setup.bucket.refuse = undefined
+      const { key, body } = JSON.parse((await setup.journal.state.get('evidence:archive:pending')) ?? '') as {
         key: string
         body: string
       }
-      stand.bucket.objects.set(key, Buffer.from(`${body}{"more":1}\n`))
-      await expect(stand.step()).rejects.toThrow(/Another manifest exists under/)
-      stand.bucket.objects.set(key, Buffer.from(body))
-      await stand.step()
+      setup.bucket.objects.set(key, Buffer.from(`${body}{"more":1}\n`))
+      await expect(setup.step()).rejects.toThrow(/Another manifest exists under/)
+      setup.bucket.objects.set(key, Buffer.from(body))
+      await setup.step()
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 })
@@ -134,11 +134,11 @@ const forged = (first: number, last = first) =>
   `workspace=acme/source=audit/dt=2026-01-31/${digits(first)}-${digits(last)}-${sha256(lines).slice(0, 16)}.ndjson.gz`
 
 describe('objects that no manifest lists', () => {
-  let long: Stand
-  let short: Stand
+  let long: Setup
+  let short: Setup
   /** One chain of the entries 1 to 60 with a gap from 41 to 50, and a second journal's of 1 to 8. */
   beforeAll(async () => {
-    long = await Stand.open()
+    long = await Setup.open()
     await long.append(60)
     await long.step()
     await long.runDispatcher(40)
@@ -146,7 +146,7 @@ describe('objects that no manifest lists', () => {
     await long.runDispatcher(10, { evidence: false })
     await long.runDispatcher(10)
     await long.hour()
-    short = await Stand.open()
+    short = await Setup.open()
     await short.journal.state.put('instance', 'ffffffffffffffffffffffff')
     await short.append(8)
     await short.step()
@@ -158,13 +158,13 @@ describe('objects that no manifest lists', () => {
     await short.close()
   })
 
-  async function told(stands: readonly Stand[], planted: readonly string[], without?: string) {
+  async function reported(setups: readonly Setup[], planted: readonly string[], without?: string) {
     const bucket = new MemoryBucket(new Fate())
-    for (const stand of stands) for (const [key, body] of stand.bucket.objects) bucket.objects.set(key, body)
+    for (const setup of setups) for (const [key, body] of setup.bucket.objects) bucket.objects.set(key, body)
     for (const key of planted) bucket.objects.set(key, gzipSync(lines))
     if (without !== undefined) bucket.objects.delete(without)
     const findings: Finding[] = []
-    const keys = readPublicKeys(stands.map((stand) => stand.keys.publicPem).join(''))
+    const keys = readPublicKeys(setups.map((setup) => setup.keys.publicPem).join(''))
     const acceptedGaps = [{ first: 41, last: 50 }]
     await verifyEvidence(bucket.seen(), { keys, acceptedGaps, storedIn: long.storedIn }, (finding) =>
       findings.push(finding),
@@ -175,16 +175,16 @@ describe('objects that no manifest lists', () => {
   }
 
   it('are a fault if a chain covers their numbers, whatever another chain would excuse', async () => {
-    for (const stands of [[long], [long, short], [short, long]]) {
-      const { faults } = await told(stands, [forged(20)])
+    for (const setups of [[long], [long, short], [short, long]]) {
+      const { faults } = await reported(setups, [forged(20)])
       expect(faults).toEqual([expect.stringContaining(`${forged(20)} is not listed by the manifest`)])
     }
-    expect((await told([long, short], [forged(20)])).faults[0]).toContain('or the chain of sink archive')
-    expect((await told([long], [forged(20)])).faults[0]).not.toContain('or the chain')
+    expect((await reported([long, short], [forged(20)])).faults[0]).toContain('or the chain of sink archive')
+    expect((await reported([long], [forged(20)])).faults[0]).not.toContain('or the chain')
   })
 
   it('are excused by the end of all chains, and by a gap that no other chain covers', async () => {
-    const { faults, notes } = await told([long, short], [forged(61), forged(45)])
+    const { faults, notes } = await reported([long, short], [forged(61), forged(45)])
     expect(faults).toEqual([])
     // Two objects were really stored meanwhile.
     expect(notes).toContainEqual(expect.stringContaining(`${forged(61)} is newer than the last manifest`))
@@ -193,7 +193,7 @@ describe('objects that no manifest lists', () => {
 
   it('are excused by a missing manifest of the chain itself, but not if another chain covers them', async () => {
     const [first] = long.bucket.keys('manifest/')
-    const { faults } = await told([long, short], [forged(20), forged(7)], first)
+    const { faults } = await reported([long, short], [forged(20), forged(7)], first)
     expect(faults).not.toContainEqual(expect.stringContaining(forged(20)))
     expect(faults).toContainEqual(`${first ?? ''} is missing`)
     expect(faults).toContainEqual(expect.stringContaining(forged(7)))
@@ -201,7 +201,7 @@ describe('objects that no manifest lists', () => {
 
   it('are a fault if they straddle the edge of the covered range', async () => {
     for (const key of [forged(60, 61), forged(40, 41), forged(50, 51), forged(1, 99)]) {
-      const { faults } = await told([long], [key])
+      const { faults } = await reported([long], [key])
       expect(faults).toEqual([expect.stringContaining(`${key} is not listed by the manifest`)])
     }
   })
@@ -249,12 +249,12 @@ describe('objects that no manifest lists', () => {
       'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/part-0.ndjson',
     ]
     for (const key of planted)
-      expect((await told([long], [key])).faults).toEqual([
+      expect((await reported([long], [key])).faults).toEqual([
         expect.stringContaining(`${key} has a name that Auditferry never uses`),
       ])
-    expect((await told([long], planted)).faults).toHaveLength(5)
+    expect((await reported([long], planted)).faults).toHaveLength(5)
     const many = Array.from({ length: 30 }, (_, i) => `workspace=acme/part-${i}`)
-    const { faults } = await told([long], many)
+    const { faults } = await reported([long], many)
     expect(faults).toHaveLength(21)
     expect(faults.at(-1)).toContain('10 more names like it')
   })
@@ -268,15 +268,18 @@ describe('objects that no manifest lists', () => {
     [9_999_999_999_999_999, 5],
     [67, 9_007_199_254_740_992],
   ])('are a fault under the numbers %i to %i, which no journal assigns', async (first, last) => {
-    for (const stands of [[long], [long, short]])
-      expect((await told(stands, [forged(first, last)])).faults).toEqual([
+    for (const setups of [[long], [long, short]])
+      expect((await reported(setups, [forged(first, last)])).faults).toEqual([
         expect.stringContaining(`${forged(first, last)} has a name that Auditferry never uses`),
       ])
   })
 
   it('elsewhere are a note, and so are foreign objects beside the probes', async () => {
     const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
-    const { faults, notes } = await told([long], [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'])
+    const { faults, notes } = await reported(
+      [long],
+      [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'],
+    )
     expect(faults).toEqual([])
     expect(notes.filter((note) => !/says nothing|evidence was off/.test(note))).toEqual([
       ...[".auditferry/x/part-0.ndjson is not what the sink's probes leave there"],
@@ -287,44 +290,44 @@ describe('objects that no manifest lists', () => {
 
 describe('a chain that was made for another location, signed with the same key', () => {
   it('is a fault, reported once; if the location is unknown, the report says what the manifests name', async () => {
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
-      await stand.append(4)
-      await stand.step()
-      await stand.runDispatcher(4)
-      await stand.hour()
-      await stand.hour()
-      expect((await stand.verify()).faultLines).toEqual([])
+      await setup.append(4)
+      await setup.step()
+      await setup.runDispatcher(4)
+      await setup.hour()
+      await setup.hour()
+      expect((await setup.verify()).faultLines).toEqual([])
       for (const storedIn of [
         { bucket: 'other', prefix: 'logs/acme' },
         { bucket: 'acme-audit', prefix: 'logs' },
       ])
-        expect((await stand.verify({ storedIn })).faultLines).toEqual([
+        expect((await setup.verify({ storedIn })).faultLines).toEqual([
           expect.stringContaining('was made for s3://acme-audit/logs/acme: it was copied here, to s3://'),
         ])
-      const { faultLines, noteLines } = await stand.verify({ storedIn: undefined })
+      const { faultLines, noteLines } = await setup.verify({ storedIn: undefined })
       expect(faultLines).toEqual([])
       expect(noteLines).toEqual([
         expect.stringContaining('says that it was stored in s3://acme-audit/logs/acme: a folder cannot show'),
       ])
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 
   it('is a fault from the manifest on at which the location changes', async () => {
-    const stand = await Stand.open()
+    const setup = await Setup.open()
     try {
-      await stand.step()
-      await stand.hour()
-      Object.assign(stand.storedIn, { bucket: 'moved' })
-      stand.evidence = stand.anew()
-      await stand.hour()
-      await stand.hour()
-      const { faultLines } = await stand.verify({ storedIn: { bucket: 'acme-audit', prefix: 'logs/acme' } })
+      await setup.step()
+      await setup.hour()
+      Object.assign(setup.storedIn, { bucket: 'moved' })
+      setup.evidence = setup.anew()
+      await setup.hour()
+      await setup.hour()
+      const { faultLines } = await setup.verify({ storedIn: { bucket: 'acme-audit', prefix: 'logs/acme' } })
       expect(faultLines).toEqual([expect.stringMatching(/0002\.ndjson was made for s3:\/\/moved/)])
     } finally {
-      await stand.close()
+      await setup.close()
     }
   })
 })

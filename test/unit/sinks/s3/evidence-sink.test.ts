@@ -19,9 +19,9 @@ import { FakeDisk } from '../../../fakes/disk.ts'
 import { rawFormat } from '../../../fakes/lines.ts'
 import { FakeS3, type S3Fault, s3Transport } from '../../../fakes/s3.ts'
 import { sinkDeps } from '../../../fakes/sink-deps.ts'
-import { SinkNotes } from '../../../fakes/watches.ts'
-import { never, openQuay, type Quay } from '../../delivery/quay.ts'
-import { Death, Fate, HOUR_MS, keyPair } from './evidence-stand.ts'
+import { SinkNotes } from '../../../fakes/reporters.ts'
+import { never, openRig, type Rig } from '../../delivery/rig.ts'
+import { Death, Fate, HOUR_MS, keyPair } from './evidence-setup.ts'
 
 const DAY_US = 86_400_000_000
 const keys = keyPair()
@@ -40,26 +40,26 @@ const base = {
 }
 
 async function openDock(
-  quay: Quay,
+  rig: Rig,
   given: object = {},
   nothingMoreComes = () => false,
   lookAgainMs = Infinity,
 ) {
-  await quay.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+  await rig.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
   const fake = new FakeS3()
   const fate = new Fate()
-  const send = s3Transport(fake, quay.clock)
+  const send = s3Transport(fake, rig.clock)
   const mortal: Transport = (request, signal) => fate.through(() => send(request, signal))
   const evidence = { signing_key_file: keyFile, interval: '1h' }
   const options = s3.options.parse({ ...base, evidence, ...given })
   const reporter = new SinkNotes()
   let dispatcher: ObjectDispatcher
   const begin = () => {
-    const deps = sinkDeps({ clock: quay.clock, disk: new FakeDisk(), log: quay.log, transport: () => mortal })
+    const deps = sinkDeps({ clock: rig.clock, disk: new FakeDisk(), log: rig.log, transport: () => mortal })
     dispatcher = new ObjectDispatcher({
-      ...{ sink: s3.open('archive', options, deps), journal: quay.journal, reporter, log: quay.log },
+      ...{ sink: s3.open('archive', options, deps), journal: rig.journal, reporter, log: rig.log },
       ...{
-        clock: quay.clock,
+        clock: rig.clock,
         format: rawFormat,
         random: () => 0.5,
         memory: new MemoryBudget(2 ** 25),
@@ -76,7 +76,7 @@ async function openDock(
     options,
     step,
     begin,
-    pass: (ms: number) => quay.clock.advance(quay.clock.now() + ms),
+    pass: (ms: number) => rig.clock.advance(rig.clock.now() + ms),
     manifests: () => [...fake.objects.keys()].filter((key) => key.startsWith('a/b/manifest/')),
     /** Steps until there is nothing to do; returns the codes of what failed, and dies where it must. */
     async work() {
@@ -94,7 +94,7 @@ async function openDock(
     },
     async verify() {
       const findings: Finding[] = []
-      const store = new Store(options, { clock: quay.clock, transport: () => send })
+      const store = new Store(options, { clock: rig.clock, transport: () => send })
       const verified = await verifyEvidence(
         bucketEvidence(store, 'a/b', never),
         { keys: readPublicKeys(keys.publicPem), storedIn: { bucket: 'logs', prefix: 'a/b' } },
@@ -110,21 +110,21 @@ async function openDock(
 }
 
 /** Entries of two days and three types, one of which the sink does not want. */
-async function append(quay: Quay, from: number, count: number): Promise<void> {
+async function append(rig: Rig, from: number, count: number): Promise<void> {
   const specs = Array.from({ length: count }, (_, i) =>
     spec(from + i, {
       at: START_US + ((from + i) % 4 === 0 ? DAY_US : 0) + i,
       ...((from + i) % 5 === 0 ? { type: 'skip' } : {}),
     }),
   )
-  await quay.journal.append(part(specs))
+  await rig.journal.append(part(specs))
 }
 
 describe('the sink with evidence', () => {
   it('stores what it delivered and a manifest an hour, which verify against each other', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay)
-    await append(quay, 1, 40)
+    const rig = await openRig()
+    const dock = await openDock(rig)
+    await append(rig, 1, 40)
     await dock.work()
     for (let hour = 0; hour < 3; hour++) {
       dock.pass(HOUR_MS)
@@ -137,14 +137,14 @@ describe('the sink with evidence', () => {
   })
 
   it('asks to be called again when the hour ends', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay)
+    const rig = await openRig()
+    const dock = await openDock(rig)
     const waitMs = await dock.step()
-    expect(waitMs).toBe(HOUR_MS - (quay.clock.now() % HOUR_MS))
+    expect(waitMs).toBe(HOUR_MS - (rig.clock.now() % HOUR_MS))
   })
 
   it('probes the server before its first manifest too: one that replaces objects gets none', async () => {
-    const dock = await openDock(await openQuay())
+    const dock = await openDock(await openRig())
     dock.fake.switches.overwrites = true
     expect(await dock.work()).toEqual([])
     dock.pass(HOUR_MS)
@@ -156,8 +156,8 @@ describe('the sink with evidence', () => {
   })
 
   it('locks manifests like objects', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay, { object_lock: { mode: 'compliance', days: 30 } })
+    const rig = await openRig()
+    const dock = await openDock(rig, { object_lock: { mode: 'compliance', days: 30 } })
     dock.fake.switches = { ...dock.fake.switches, locks: true }
     await dock.work()
     dock.pass(HOUR_MS)
@@ -170,21 +170,21 @@ describe('the sink with evidence', () => {
   })
 
   it('keeps delivering while manifests fail, reports it, and lists everything in the end', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay)
+    const rig = await openRig()
+    const dock = await openDock(rig)
     dock.fake.faultOfAll = ({ method, url }): S3Fault | undefined =>
       method === 'PUT' && url.includes('manifest')
         ? { kind: 'code', status: 500, code: 'InternalError' }
         : undefined
-    await append(quay, 1, 20)
+    await append(rig, 1, 20)
     await dock.work()
     dock.pass(HOUR_MS)
     expect(new Set(await dock.work())).toEqual(new Set(['server_error']))
-    expect(quay.journal.stats().entries).toBe(0)
-    await append(quay, 21, 20)
+    expect(rig.journal.stats().entries).toBe(0)
+    await append(rig, 21, 20)
     dock.pass(HOUR_MS)
     await dock.work()
-    expect(quay.journal.stats().entries).toBe(0)
+    expect(rig.journal.stats().entries).toBe(0)
     expect(dock.manifests()).toEqual([])
     dock.fake.faultOfAll = undefined
     await dock.work()
@@ -193,21 +193,21 @@ describe('the sink with evidence', () => {
   })
 
   it('is blocked by a missing key, and still delivers', async () => {
-    const quay = await openQuay()
+    const rig = await openRig()
     const gone = join(folder, 'gone.pem')
-    const dock = await openDock(quay, { evidence: { signing_key_file: gone } })
-    await append(quay, 1, 20)
+    const dock = await openDock(rig, { evidence: { signing_key_file: gone } })
+    await append(rig, 1, 20)
     await dock.work()
     dock.pass(HOUR_MS)
     expect(new Set(await dock.work())).toEqual(new Set(['misconfigured']))
     await expect(dock.step()).rejects.toThrow(/gone\.pem cannot be used \(ENOENT\)/)
-    expect(quay.journal.stats().entries).toBe(0)
+    expect(rig.journal.stats().entries).toBe(0)
   })
 
   it('at the end of a single run lists what it stored', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay, {}, () => true)
-    await append(quay, 1, 10)
+    const rig = await openRig()
+    const dock = await openDock(rig, {}, () => true)
+    await append(rig, 1, 10)
     await dock.work()
     expect(await dock.step()).toBe(Infinity)
     expect(dock.manifests()).toHaveLength(1)
@@ -215,10 +215,10 @@ describe('the sink with evidence', () => {
   })
 
   it('in a single run notices the end although nothing is open', async () => {
-    const quay = await openQuay()
+    const rig = await openRig()
     let over = false
-    const dock = await openDock(quay, {}, () => over, 1_000)
-    await append(quay, 1, 10)
+    const dock = await openDock(rig, {}, () => over, 1_000)
+    await append(rig, 1, 10)
     await dock.work()
     dock.pass(300_000)
     await dock.work()
@@ -229,13 +229,13 @@ describe('the sink with evidence', () => {
   })
 
   it('reports in validate whether its key can sign', async () => {
-    const quay = await openQuay()
-    const dock = await openDock(quay)
+    const rig = await openRig()
+    const dock = await openDock(rig)
     const open = (signing_key_file: string) =>
       s3.open(
         'archive',
         s3.options.parse({ ...base, evidence: { signing_key_file } }),
-        sinkDeps({ transport: () => s3Transport(dock.fake, quay.clock) }),
+        sinkDeps({ transport: () => s3Transport(dock.fake, rig.clock) }),
       )
     const [good] = await open(keyFile).check(never)
     expect(good).toMatchObject({ what: 'evidence.signing_key_file', ok: true })
@@ -245,14 +245,14 @@ describe('the sink with evidence', () => {
 })
 
 it('without evidence only objects are stored, and no state is kept', async () => {
-  const quay = await openQuay()
-  const dock = await openDock(quay, { evidence: undefined })
-  await append(quay, 1, 20)
+  const rig = await openRig()
+  const dock = await openDock(rig, { evidence: undefined })
+  await append(rig, 1, 20)
   await dock.work()
   dock.pass(5 * HOUR_MS)
   await dock.work()
   expect([...dock.fake.objects.keys()].filter((key) => !/\/workspace=|\.auditferry/.test(key))).toEqual([])
-  expect(await quay.journal.state.list('evidence:', 10)).toEqual([])
+  expect(await rig.journal.state.list('evidence:', 10)).toEqual([])
 })
 
 it('whatever fails and dies when, the bucket verifies: each entry once, each object listed once, one chain', async () => {
@@ -264,11 +264,11 @@ it('whatever fails and dies when, the bucket verifies: each entry once, each obj
   })
   await fc.assert(
     fc.asyncProperty(fc.array(moment, { minLength: 1, maxLength: 6 }), async (moments) => {
-      const quay = await openQuay()
-      const dock = await openDock(quay)
+      const rig = await openRig()
+      const dock = await openDock(rig)
       let appended = 0
       for (const { dieAt, fault, entries, passMs } of moments) {
-        if (entries > 0) await append(quay, appended + 1, entries)
+        if (entries > 0) await append(rig, appended + 1, entries)
         appended += entries
         dock.pass(passMs)
         let requests = 0

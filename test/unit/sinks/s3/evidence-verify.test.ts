@@ -11,29 +11,29 @@ import {
   type Manifest,
 } from '../../../../src/sinks/s3/evidence/manifest.ts'
 import { verifyEvidence } from '../../../../src/sinks/s3/verify/verify.ts'
-import { keyPair, MemoryBucket, Stand, Fate } from './evidence-stand.ts'
+import { keyPair, MemoryBucket, Setup, Fate } from './evidence-setup.ts'
 
 /** Six hours with objects of each packing, one hour without any; then one range that no manifest lists yet. */
-async function valid(): Promise<Stand> {
-  const stand = await Stand.open()
-  await stand.append(66)
-  await stand.step()
+async function valid(): Promise<Setup> {
+  const setup = await Setup.open()
+  await setup.append(66)
+  await setup.step()
   for (const packed of ['.gz', '.zst', ''] as const) {
-    await stand.runDispatcher(10, { packed, filtered: 1 })
-    await stand.hour()
+    await setup.runDispatcher(10, { packed, filtered: 1 })
+    await setup.hour()
     // Stored, but not acknowledged: the next try finds its objects there, and no manifest vouches for their bodies.
-    stand.fate.dieAt(0, false)
-    await stand.runDispatcher(10, { packed, parked: 1 }).catch(() => undefined)
-    stand.fate.dieAt(Infinity, false)
-    await stand.runDispatcher(10, { packed, parked: 1 })
-    await stand.hour()
+    setup.fate.dieAt(0, false)
+    await setup.runDispatcher(10, { packed, parked: 1 }).catch(() => undefined)
+    setup.fate.dieAt(Infinity, false)
+    await setup.runDispatcher(10, { packed, parked: 1 })
+    await setup.hour()
   }
-  await stand.hour()
-  await stand.runDispatcher(6)
-  return stand
+  await setup.hour()
+  await setup.runDispatcher(6)
+  return setup
 }
 
-let stand: Stand
+let setup: Setup
 let original: ReadonlyMap<string, Buffer>
 let manifests: string[]
 let objects: string[]
@@ -41,30 +41,30 @@ let objects: string[]
 let vouched: string[]
 let unlisted: string[]
 beforeAll(async () => {
-  stand = await valid()
-  original = new Map(stand.bucket.objects)
-  manifests = stand.bucket.keys('manifest/')
-  const all = manifests.flatMap((_, i) => stand.manifest(i + 1)['objects'] as Manifest['objects'])
+  setup = await valid()
+  original = new Map(setup.bucket.objects)
+  manifests = setup.bucket.keys('manifest/')
+  const all = manifests.flatMap((_, i) => setup.manifest(i + 1)['objects'] as Manifest['objects'])
   const listed = new Set(all.map(({ key }) => key))
   vouched = all.filter((object) => object.stored_sha256 !== undefined).map(({ key }) => key)
-  objects = stand.bucket.keys('workspace=').filter((key) => listed.has(key))
-  unlisted = stand.bucket.keys('workspace=').filter((key) => !listed.has(key))
+  objects = setup.bucket.keys('workspace=').filter((key) => listed.has(key))
+  unlisted = setup.bucket.keys('workspace=').filter((key) => !listed.has(key))
 })
-afterAll(() => stand.close())
+afterAll(() => setup.close())
 
 type Bucket = Map<string, Buffer>
 const zstdLevel = { params: { [constants.ZSTD_c_compressionLevel]: 19, [constants.ZSTD_c_checksumFlag]: 1 } }
 
-async function verify(change: (bucket: Bucket) => void, options: Parameters<Stand['verify']>[0] = {}) {
+async function verify(change: (bucket: Bucket) => void, options: Parameters<Setup['verify']>[0] = {}) {
   const bucket = new MemoryBucket(new Fate())
   for (const [key, body] of original) bucket.objects.set(key, Buffer.from(body))
   change(bucket.objects)
   const faults: string[] = []
   const notes: string[] = []
-  const keys = readPublicKeys(stand.keys.publicPem)
+  const keys = readPublicKeys(setup.keys.publicPem)
   await verifyEvidence(
     bucket.seen(),
-    { keys, storedIn: stand.storedIn, ...options },
+    { keys, storedIn: setup.storedIn, ...options },
     ({ level, where, what }) => (level === 'fault' ? faults : notes).push(`${where} ${what}`),
   )
   return { faults, notes }
@@ -101,7 +101,7 @@ function resigned(
   bucket: Bucket,
   key: string,
   change: (manifest: Manifest) => Manifest,
-  pem = stand.keys.privatePem,
+  pem = setup.keys.privatePem,
 ) {
   const body = get(bucket, key)
   const manifest = JSON.parse(body.subarray(0, body.indexOf(10)).toString()) as Manifest
@@ -288,7 +288,7 @@ describe('one change to any object or manifest is named', () => {
 
   it('a manifest signed again by a given key that is not the one it names', async () => {
     const second = keyPair()
-    const keys = readPublicKeys(stand.keys.publicPem + second.publicPem)
+    const keys = readPublicKeys(setup.keys.publicPem + second.publicPem)
     const { faults } = await verify(
       (bucket) => resigned(bucket, manifest(2), (same) => same, second.privatePem),
       { keys },
@@ -464,7 +464,7 @@ it.each([
     for (const [name, body] of original) bucket.objects.set(name, body)
     const seen = bucket.seen()
     const faults: string[] = []
-    const keys = readPublicKeys(stand.keys.publicPem)
+    const keys = readPublicKeys(setup.keys.publicPem)
     const store = { ...seen, get: async (name: string) => (name === key ? endless() : seen.get(name)) }
     await verifyEvidence(store, { keys }, ({ level, where, what }) => {
       if (level === 'fault') faults.push(`${where} ${what}`)
@@ -475,7 +475,7 @@ it.each([
 
 describe('a recreated journal', () => {
   it('begins a chain of its own beside the old one, and both are reported', async () => {
-    const second = await Stand.open()
+    const second = await Setup.open()
     try {
       await second.journal.state.put('instance', 'ffffffffffffffffffffffff')
       await second.append(8)
@@ -484,7 +484,7 @@ describe('a recreated journal', () => {
       await second.hour()
       const both = new MemoryBucket(new Fate())
       for (const [key, body] of [...original, ...second.bucket.objects]) both.objects.set(key, body)
-      const keys = readPublicKeys(stand.keys.publicPem + second.keys.publicPem)
+      const keys = readPublicKeys(setup.keys.publicPem + second.keys.publicPem)
       const faults: string[] = []
       const { chains } = await verifyEvidence(both.seen(), { keys }, ({ level, what }) => {
         if (level === 'fault') faults.push(what)
@@ -500,22 +500,22 @@ describe('a recreated journal', () => {
   })
 
   it("that reaches a time does not vouch for another sink's chain, whose end was cut", async () => {
-    const second = await Stand.open('other')
+    const second = await Setup.open('other')
     try {
       await second.step()
       for (let hour = 0; hour < 9; hour++) await second.hour()
       const both = new MemoryBucket(new Fate())
       for (const [key, body] of [...original, ...second.bucket.objects]) both.objects.set(key, body)
-      const keys = readPublicKeys(stand.keys.publicPem + second.keys.publicPem)
-      const told = async (untilAt: number) => {
+      const keys = readPublicKeys(setup.keys.publicPem + second.keys.publicPem)
+      const reported = async (untilAt: number) => {
         const faults: string[] = []
         await verifyEvidence(both.seen(), { keys, untilAt }, ({ level, where }) => {
           if (level === 'fault') faults.push(where)
         })
         return faults
       }
-      expect(await told(Date.parse('2026-01-31T17:00:00Z'))).toEqual([])
-      expect(await told(Date.parse('2026-01-31T18:00:00Z'))).toEqual(['manifest/sink=archive'])
+      expect(await reported(Date.parse('2026-01-31T17:00:00Z'))).toEqual([])
+      expect(await reported(Date.parse('2026-01-31T18:00:00Z'))).toEqual(['manifest/sink=archive'])
     } finally {
       await second.close()
     }

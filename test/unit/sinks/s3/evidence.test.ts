@@ -2,15 +2,15 @@
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
-import { BEGIN_AT, Death, HOUR_MS, keyPair, Stand } from './evidence-stand.ts'
+import { BEGIN_AT, Death, HOUR_MS, keyPair, Setup } from './evidence-setup.ts'
 import { readPublicKeys } from '../../../../src/sinks/s3/evidence/manifest.ts'
 
-let stand: Stand
+let setup: Setup
 beforeEach(async () => {
-  stand = await Stand.open()
+  setup = await Setup.open()
 })
 afterEach(async () => {
-  await stand.close()
+  await setup.close()
 })
 
 const codeOf = (work: Promise<unknown>) =>
@@ -21,12 +21,12 @@ const codeOf = (work: Promise<unknown>) =>
 
 describe('the contents of a manifest', () => {
   it('each object of the interval, and each entry as delivered, filtered or dead letter', async () => {
-    await stand.append(20)
-    await stand.step()
-    await stand.runDispatcher(12, { filtered: 2, parked: 1 })
-    await stand.runDispatcher(8, { packed: '.zst' })
-    await stand.hour()
-    const manifest = stand.manifest(1)
+    await setup.append(20)
+    await setup.step()
+    await setup.runDispatcher(12, { filtered: 2, parked: 1 })
+    await setup.runDispatcher(8, { packed: '.zst' })
+    await setup.hour()
+    const manifest = setup.manifest(1)
     expect(manifest).toMatchObject({
       ...{ type: 'auditferry-manifest', version: 1, sink: 'archive', journal: 'a1b2c3d4e5f6a1b2c3d4e5f6' },
       ...{
@@ -45,131 +45,131 @@ describe('the contents of a manifest', () => {
       stretches: [{ first: 1, last: 20, delivered: 17, filtered: 2, parked: 1 }],
     })
     const objects = manifest['objects'] as Record<string, unknown>[]
-    expect(objects.map(({ key }) => key)).toEqual(expect.arrayContaining(stand.bucket.keys('workspace=')))
+    expect(objects.map(({ key }) => key)).toEqual(expect.arrayContaining(setup.bucket.keys('workspace=')))
     expect(objects).toHaveLength(4)
     expect(objects[0]).toMatchObject({
       ...{ entries: 5, first_sequence: 4, last_sequence: 12 },
       ...{ first_time: '2026-01-31T00:00:04.000000Z', last_time: '2026-01-31T00:00:12.000000Z' },
     })
-    expect(await stand.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 4, entries: 17 })
+    expect(await setup.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 4, entries: 17 })
   })
 
   it('its line names the one before it by its SHA-256', async () => {
     for (let hour = 0; hour < 3; hour++) {
-      await stand.append(3)
-      await stand.step()
-      await stand.runDispatcher(3)
-      await stand.hour()
+      await setup.append(3)
+      await setup.step()
+      await setup.runDispatcher(3)
+      await setup.hour()
     }
-    const [first = '', second = ''] = stand.bucket.keys('manifest/')
-    const body = stand.bucket.objects.get(first)?.toString() ?? ''
+    const [first = '', second = ''] = setup.bucket.keys('manifest/')
+    const body = setup.bucket.objects.get(first)?.toString() ?? ''
     const line = body.slice(0, body.indexOf('\n') + 1)
     expect(first).toBe('manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/0000000000000001.ndjson')
     expect(second).toMatch(/0000000000000002\.ndjson$/)
-    expect(stand.manifest(2)['previous']).toEqual({
+    expect(setup.manifest(2)['previous']).toEqual({
       number: 1,
       sha256: createHash('sha256').update(line).digest('hex'),
     })
-    expect((await stand.verify()).faultLines).toEqual([])
+    expect((await setup.verify()).faultLines).toEqual([])
   })
 
   it('an hour without entries has one too', async () => {
-    await stand.step()
-    await stand.hour()
-    await stand.hour()
-    expect(stand.manifest(2)).toMatchObject({ number: 2, objects: [], stretches: [], complete: true })
-    expect((await stand.verify()).faultLines).toEqual([])
+    await setup.step()
+    await setup.hour()
+    await setup.hour()
+    expect(setup.manifest(2)).toMatchObject({ number: 2, objects: [], stretches: [], complete: true })
+    expect((await setup.verify()).faultLines).toEqual([])
   })
 
   it('hours in which nothing ran are one manifest that says how many it spans, and hides nothing', async () => {
-    await stand.append(2)
-    await stand.step()
-    await stand.runDispatcher(2)
-    await stand.hour()
-    await stand.append(2)
-    await stand.runDispatcher(2)
-    await stand.restart()
-    stand.clock.nowMs += 5 * HOUR_MS
-    await stand.step()
-    expect(stand.bucket.keys('manifest/')).toHaveLength(2)
-    const { faultLines, noteLines } = await stand.verify()
+    await setup.append(2)
+    await setup.step()
+    await setup.runDispatcher(2)
+    await setup.hour()
+    await setup.append(2)
+    await setup.runDispatcher(2)
+    await setup.restart()
+    setup.clock.nowMs += 5 * HOUR_MS
+    await setup.step()
+    expect(setup.bucket.keys('manifest/')).toHaveLength(2)
+    const { faultLines, noteLines } = await setup.verify()
     expect(faultLines).toEqual([])
     expect(noteLines).toEqual([expect.stringContaining('spans 5 intervals')])
   })
 
   it('a clock set back begins a new interval and is reported', async () => {
-    await stand.step()
-    await stand.hour()
-    stand.clock.nowMs += 100 * 24 * HOUR_MS
-    await stand.step()
-    stand.clock.nowMs -= 100 * 24 * HOUR_MS
-    await stand.step()
-    await stand.hour()
-    expect(stand.bucket.keys('manifest/')).toHaveLength(4)
-    const { faultLines, noteLines } = await stand.verify()
+    await setup.step()
+    await setup.hour()
+    setup.clock.nowMs += 100 * 24 * HOUR_MS
+    await setup.step()
+    setup.clock.nowMs -= 100 * 24 * HOUR_MS
+    await setup.step()
+    await setup.hour()
+    expect(setup.bucket.keys('manifest/')).toHaveLength(4)
+    const { faultLines, noteLines } = await setup.verify()
     expect(faultLines).toEqual([])
     expect(noteLines).toEqual(expect.arrayContaining([expect.stringContaining('the clock was set back')]))
   })
 
   it('objects beyond one manifest’s limit go into more of the same interval', async () => {
-    await stand.append(300)
-    await stand.step()
-    for (let i = 0; i < 300; i++) await stand.runDispatcher(1)
-    await stand.hour()
-    expect(stand.bucket.keys('manifest/')).toHaveLength(2)
-    expect(stand.manifest(1)).toMatchObject({ complete: false, sequence: { after: 0, through: 256 } })
-    expect(stand.manifest(2)).toMatchObject({
+    await setup.append(300)
+    await setup.step()
+    for (let i = 0; i < 300; i++) await setup.runDispatcher(1)
+    await setup.hour()
+    expect(setup.bucket.keys('manifest/')).toHaveLength(2)
+    expect(setup.manifest(1)).toMatchObject({ complete: false, sequence: { after: 0, through: 256 } })
+    expect(setup.manifest(2)).toMatchObject({
       ...{ complete: true, sequence: { after: 256, through: 300 } },
-      interval: stand.manifest(1)['interval'],
+      interval: setup.manifest(1)['interval'],
     })
-    await stand.hour()
-    const { faultLines, objects } = await stand.verify()
+    await setup.hour()
+    const { faultLines, objects } = await setup.verify()
     expect([faultLines, objects]).toEqual([[], 300])
   })
 
   it('at the end of a single run what is not listed yet is listed at once', async () => {
-    await stand.append(4)
-    await stand.step()
-    await stand.runDispatcher(4)
-    await stand.step(stand.last)
-    await stand.step(stand.last)
-    expect(stand.bucket.keys('manifest/')).toHaveLength(1)
-    await stand.hour()
-    expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 2 })
+    await setup.append(4)
+    await setup.step()
+    await setup.runDispatcher(4)
+    await setup.step(setup.last)
+    await setup.step(setup.last)
+    expect(setup.bucket.keys('manifest/')).toHaveLength(1)
+    await setup.hour()
+    expect(await setup.verify()).toMatchObject({ faultLines: [], objects: 2 })
   })
 
   it('a chain begins at the sink’s position, and says that it knows nothing of earlier entries', async () => {
-    await stand.append(10)
-    await stand.runDispatcher(5, { evidence: false })
-    await stand.step()
-    await stand.runDispatcher(5)
-    await stand.hour()
-    expect(stand.manifest(1)).toMatchObject({ sequence: { after: 5, through: 10 }, gaps: [] })
-    const { faultLines, noteLines } = await stand.verify()
+    await setup.append(10)
+    await setup.runDispatcher(5, { evidence: false })
+    await setup.step()
+    await setup.runDispatcher(5)
+    await setup.hour()
+    expect(setup.manifest(1)).toMatchObject({ sequence: { after: 5, through: 10 }, gaps: [] })
+    const { faultLines, noteLines } = await setup.verify()
     expect(faultLines).toEqual([])
     expect(noteLines).toEqual([expect.stringContaining('from before evidence was switched on')])
   })
 
   it('entries acknowledged while evidence was off are a reported gap, until it is explained', async () => {
-    await stand.append(15)
-    await stand.step()
-    await stand.runDispatcher(5)
-    await stand.runDispatcher(5, { evidence: false })
-    await stand.runDispatcher(3)
-    await stand.runDispatcher(2, { evidence: false })
-    await stand.hour()
-    expect(stand.manifest(1)).toMatchObject({
+    await setup.append(15)
+    await setup.step()
+    await setup.runDispatcher(5)
+    await setup.runDispatcher(5, { evidence: false })
+    await setup.runDispatcher(3)
+    await setup.runDispatcher(2, { evidence: false })
+    await setup.hour()
+    expect(setup.manifest(1)).toMatchObject({
       gaps: [
         { first: 6, last: 10 },
         { first: 14, last: 15 },
       ],
     })
-    const { faultLines } = await stand.verify()
+    const { faultLines } = await setup.verify()
     expect(faultLines).toEqual([
       expect.stringContaining('does not cover the entries 6 to 10'),
       expect.stringContaining('does not cover the entries 14 to 15'),
     ])
-    const explained = await stand.verify({
+    const explained = await setup.verify({
       acceptedGaps: [
         { first: 6, last: 10 },
         { first: 14, last: 15 },
@@ -178,200 +178,200 @@ describe('the contents of a manifest', () => {
     expect(explained.faultLines).toEqual([])
     // An explanation for a part of a gap explains only that part.
     for (const acceptedGaps of [[{ first: 6, last: 9 }], [{ first: 7, last: 10 }], [{ first: 7, last: 9 }]])
-      expect((await stand.verify({ acceptedGaps })).faultLines).toHaveLength(2)
+      expect((await setup.verify({ acceptedGaps })).faultLines).toHaveLength(2)
   })
 
   it('entries acknowledged ahead of others wait until the earlier ones are: that is no gap', async () => {
-    await stand.append(9)
-    await stand.step()
-    const state = stand.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
-    await stand.journal.ack('archive', { first: 7, through: 9, rejected: [], state })
+    await setup.append(9)
+    await setup.step()
+    const state = setup.evidence.stored({ first: 7, last: 9, parked: 0, objects: [] })
+    await setup.journal.ack('archive', { first: 7, through: 9, rejected: [], state })
     // Nothing can be listed yet: the last call makes no empty manifest.
-    await stand.step(stand.last)
-    expect(stand.bucket.keys('manifest/')).toEqual([])
-    await stand.hour()
-    expect(stand.manifest(1)).toMatchObject({ gaps: [], sequence: { after: 0, through: 0 } })
-    await stand.runDispatcher(6)
-    await stand.hour()
-    expect(stand.manifest(2)).toMatchObject({
+    await setup.step(setup.last)
+    expect(setup.bucket.keys('manifest/')).toEqual([])
+    await setup.hour()
+    expect(setup.manifest(1)).toMatchObject({ gaps: [], sequence: { after: 0, through: 0 } })
+    await setup.runDispatcher(6)
+    await setup.hour()
+    expect(setup.manifest(2)).toMatchObject({
       ...{ gaps: [], sequence: { after: 0, through: 9 } },
       stretches: [{ first: 1, last: 9, delivered: 6, filtered: 3, parked: 0 }],
     })
-    expect((await stand.verify()).faultLines).toEqual([])
+    expect((await setup.verify()).faultLines).toEqual([])
   })
 
   it('if the start of a chain could not be recorded at once, it covers what is stored meanwhile', async () => {
-    await stand.append(4)
-    stand.fate.dieAt(0, false)
-    await expect(stand.step()).rejects.toThrow(Death)
-    stand.fate.dieAt(Infinity, false)
-    await stand.step(stand.busy)
-    await stand.runDispatcher(4)
-    await stand.hour()
-    await stand.hour()
-    expect(await stand.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 2 })
+    await setup.append(4)
+    setup.fate.dieAt(0, false)
+    await expect(setup.step()).rejects.toThrow(Death)
+    setup.fate.dieAt(Infinity, false)
+    await setup.step(setup.busy)
+    await setup.runDispatcher(4)
+    await setup.hour()
+    await setup.hour()
+    expect(await setup.verify()).toMatchObject({ faultLines: [], noteLines: [], objects: 2 })
   })
 
   it('the body of an object that an earlier try stored is not vouched for, its lines are', async () => {
-    await stand.append(4)
-    await stand.step()
-    stand.fate.dieAt(0, false)
-    await expect(stand.runDispatcher(4)).rejects.toThrow(Death)
-    await stand.restart()
-    await stand.runDispatcher(4)
-    await stand.hour()
-    const [object] = stand.manifest(1)['objects'] as Record<string, unknown>[]
+    await setup.append(4)
+    await setup.step()
+    setup.fate.dieAt(0, false)
+    await expect(setup.runDispatcher(4)).rejects.toThrow(Death)
+    await setup.restart()
+    await setup.runDispatcher(4)
+    await setup.hour()
+    const [object] = setup.manifest(1)['objects'] as Record<string, unknown>[]
     expect(object).not.toHaveProperty('stored_sha256')
-    expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 2 })
+    expect(await setup.verify()).toMatchObject({ faultLines: [], objects: 2 })
   })
 })
 
 describe('keys', () => {
   it('a changed key counts from the next manifest on, and the change is visible', async () => {
-    await stand.step()
-    await stand.hour()
+    await setup.step()
+    await setup.hour()
     const next = keyPair()
-    stand.pem = next.privatePem
-    await stand.hour()
-    await stand.hour()
-    const old = await stand.verify()
+    setup.pem = next.privatePem
+    await setup.hour()
+    await setup.hour()
+    const old = await setup.verify()
     expect(old.faultLines).toHaveLength(2)
     expect(old.faultLines[0]).toContain('is signed with a key that was not given')
-    const both = await stand.verify({ keys: readPublicKeys(stand.keys.publicPem + next.publicPem) })
+    const both = await setup.verify({ keys: readPublicKeys(setup.keys.publicPem + next.publicPem) })
     expect(both.faultLines).toEqual([])
     expect(both.noteLines).toEqual([expect.stringContaining('is the first one signed with the key')])
   })
 
   it('an unusable key stops the manifests, reports what to do, and loses nothing', async () => {
-    await stand.append(4)
-    await stand.step()
-    await stand.runDispatcher(4)
-    const good = stand.pem
-    for (const bad of ['', 'not a key', stand.keys.publicPem]) {
-      stand.pem = bad
-      stand.clock.nowMs += HOUR_MS
-      expect(await codeOf(stand.step())).toBe('misconfigured')
+    await setup.append(4)
+    await setup.step()
+    await setup.runDispatcher(4)
+    const good = setup.pem
+    for (const bad of ['', 'not a key', setup.keys.publicPem]) {
+      setup.pem = bad
+      setup.clock.nowMs += HOUR_MS
+      expect(await codeOf(setup.step())).toBe('misconfigured')
     }
-    stand.pem = good
-    await stand.step()
-    expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 2 })
+    setup.pem = good
+    await setup.step()
+    expect(await setup.verify()).toMatchObject({ faultLines: [], objects: 2 })
   })
 })
 
 describe('a bucket that fails', () => {
   it('is reported like any failed put, entries go first meanwhile, and the same bytes go out again', async () => {
-    await stand.append(8)
-    await stand.step()
-    await stand.runDispatcher(4)
-    stand.clock.nowMs += HOUR_MS
-    stand.bucket.refuse = () => new ConnectorError('server_error', 'the bucket is down')
-    expect(await codeOf(stand.step())).toBe('server_error')
-    const pending = await stand.journal.state.get('evidence:archive:pending')
-    expect(await stand.step(stand.busy)).toBeGreaterThan(0)
-    await stand.runDispatcher(4)
-    expect(await codeOf(stand.step(stand.idle))).toBe('server_error')
-    stand.clock.nowMs += 31_000
-    expect(await codeOf(stand.step(stand.busy))).toBe('server_error')
-    expect(await stand.journal.state.get('evidence:archive:pending')).toBe(pending)
-    stand.bucket.refuse = undefined
-    await stand.step()
-    await stand.hour()
-    expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 4 })
+    await setup.append(8)
+    await setup.step()
+    await setup.runDispatcher(4)
+    setup.clock.nowMs += HOUR_MS
+    setup.bucket.refuse = () => new ConnectorError('server_error', 'the bucket is down')
+    expect(await codeOf(setup.step())).toBe('server_error')
+    const pending = await setup.journal.state.get('evidence:archive:pending')
+    expect(await setup.step(setup.busy)).toBeGreaterThan(0)
+    await setup.runDispatcher(4)
+    expect(await codeOf(setup.step(setup.idle))).toBe('server_error')
+    setup.clock.nowMs += 31_000
+    expect(await codeOf(setup.step(setup.busy))).toBe('server_error')
+    expect(await setup.journal.state.get('evidence:archive:pending')).toBe(pending)
+    setup.bucket.refuse = undefined
+    await setup.step()
+    await setup.hour()
+    expect(await setup.verify()).toMatchObject({ faultLines: [], objects: 4 })
   })
 
   it('a manifest whose answer was lost is recognized as ours', async () => {
-    await stand.step()
-    stand.clock.nowMs += HOUR_MS
-    stand.bucket.loseAnswer = true
-    await expect(stand.step()).rejects.toThrow('the answer was lost')
-    stand.bucket.loseAnswer = false
-    await stand.step()
-    await stand.hour()
-    expect(stand.bucket.keys('manifest/')).toHaveLength(2)
-    expect((await stand.verify()).faultLines).toEqual([])
+    await setup.step()
+    setup.clock.nowMs += HOUR_MS
+    setup.bucket.loseAnswer = true
+    await expect(setup.step()).rejects.toThrow('the answer was lost')
+    setup.bucket.loseAnswer = false
+    await setup.step()
+    await setup.hour()
+    expect(setup.bucket.keys('manifest/')).toHaveLength(2)
+    expect((await setup.verify()).faultLines).toEqual([])
   })
 
   it('without the permission to read, a lost answer is treated as one', async () => {
-    stand.bucket.mayRead = false
-    await stand.step()
-    stand.clock.nowMs += HOUR_MS
-    stand.bucket.loseAnswer = true
-    await expect(stand.step()).rejects.toThrow('the answer was lost')
-    stand.bucket.loseAnswer = false
-    await stand.step()
-    expect((await stand.verify()).faultLines).toEqual([])
+    setup.bucket.mayRead = false
+    await setup.step()
+    setup.clock.nowMs += HOUR_MS
+    setup.bucket.loseAnswer = true
+    await expect(setup.step()).rejects.toThrow('the answer was lost')
+    setup.bucket.loseAnswer = false
+    await setup.step()
+    expect((await setup.verify()).faultLines).toEqual([])
   })
 
   it("another's manifest at our name is a fork: blocked, never replaced", async () => {
-    await stand.append(2)
-    await stand.step()
-    await stand.runDispatcher(2)
-    stand.clock.nowMs += HOUR_MS
+    await setup.append(2)
+    await setup.step()
+    await setup.runDispatcher(2)
+    setup.clock.nowMs += HOUR_MS
     const key = 'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/0000000000000001.ndjson'
-    stand.bucket.objects.set(key, Buffer.from('theirs'))
-    for (let tries = 0; tries < 3; tries++) expect(await codeOf(stand.step())).toBe('misconfigured')
-    await expect(stand.step()).rejects.toThrow(/chain of sink archive would fork[^]*another prefix/)
-    expect(stand.bucket.objects.get(key)?.toString()).toBe('theirs')
-    stand.bucket.objects.delete(key)
-    await stand.step()
-    expect(await stand.verify()).toMatchObject({ faultLines: [], objects: 2 })
+    setup.bucket.objects.set(key, Buffer.from('theirs'))
+    for (let tries = 0; tries < 3; tries++) expect(await codeOf(setup.step())).toBe('misconfigured')
+    await expect(setup.step()).rejects.toThrow(/chain of sink archive would fork[^]*another prefix/)
+    expect(setup.bucket.objects.get(key)?.toString()).toBe('theirs')
+    setup.bucket.objects.delete(key)
+    await setup.step()
+    expect(await setup.verify()).toMatchObject({ faultLines: [], objects: 2 })
   })
 
   describe('a name that is taken at the first try, by a role that may not read', () => {
     const taken = /may not read it to compare[^]*next try assumes that it is ours[^]*s3:GetObject/
 
     it('is reported, and at the next try taken for ours, as after a restart: a proxy had repeated the put', async () => {
-      stand.bucket.mayRead = false
-      await stand.step()
-      const { bucket } = stand
+      setup.bucket.mayRead = false
+      await setup.step()
+      const { bucket } = setup
       const put = bucket.put.bind(bucket)
       bucket.put = async (key, body) => put(key, body).then(() => put(key, body))
       for (let hours = 0; hours < 2; hours++) {
-        stand.clock.nowMs += HOUR_MS
-        await expect(stand.step()).rejects.toThrow(taken)
-        await stand.step()
+        setup.clock.nowMs += HOUR_MS
+        await expect(setup.step()).rejects.toThrow(taken)
+        await setup.step()
       }
       expect(bucket.keys('manifest/')).toHaveLength(2)
-      expect((await stand.verify()).faultLines).toEqual([])
+      expect((await setup.verify()).faultLines).toEqual([])
     })
 
     it("is never replaced, and verify shows it if it was another's", async () => {
-      stand.bucket.mayRead = false
-      await stand.step()
-      stand.clock.nowMs += HOUR_MS
+      setup.bucket.mayRead = false
+      await setup.step()
+      setup.clock.nowMs += HOUR_MS
       const key = 'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/0000000000000001.ndjson'
-      stand.bucket.objects.set(key, Buffer.from('theirs'))
-      await expect(stand.step()).rejects.toThrow(taken)
-      await stand.step()
-      expect(stand.bucket.objects.get(key)?.toString()).toBe('theirs')
-      expect((await stand.verify()).faultLines).toEqual([expect.stringContaining(key)])
+      setup.bucket.objects.set(key, Buffer.from('theirs'))
+      await expect(setup.step()).rejects.toThrow(taken)
+      await setup.step()
+      expect(setup.bucket.objects.get(key)?.toString()).toBe('theirs')
+      expect((await setup.verify()).faultLines).toEqual([expect.stringContaining(key)])
     })
   })
 })
 
 describe('a crash at any moment', () => {
   const life = async () => {
-    await stand.step()
-    await stand.runDispatcher(3, { filtered: 1 })
-    await stand.runDispatcher(3)
-    stand.clock.nowMs += HOUR_MS
-    await stand.step()
-    await stand.runDispatcher(4)
-    stand.clock.nowMs += HOUR_MS
-    await stand.step()
+    await setup.step()
+    await setup.runDispatcher(3, { filtered: 1 })
+    await setup.runDispatcher(3)
+    setup.clock.nowMs += HOUR_MS
+    await setup.step()
+    await setup.runDispatcher(4)
+    setup.clock.nowMs += HOUR_MS
+    await setup.step()
   }
 
-  const pending = () => stand.journal.stats().sinks[0]?.pendingEntries ?? 0
+  const pending = () => setup.journal.stats().sinks[0]?.pendingEntries ?? 0
 
   it('leaves each object in exactly one manifest, and one chain', async () => {
     let deaths = 0
     for (let call = 0; ; call++) {
       let lived = false
       for (const after of [false, true]) {
-        await stand.close()
-        stand = await Stand.open()
-        await stand.append(10)
-        stand.fate.dieAt(call, after)
+        await setup.close()
+        setup = await Setup.open()
+        await setup.append(10)
+        setup.fate.dieAt(call, after)
         lived = await life().then(
           () => true,
           (error: unknown) => {
@@ -381,23 +381,23 @@ describe('a crash at any moment', () => {
         )
         if (lived) break
         deaths++
-        await stand.restart()
-        await stand.step()
+        await setup.restart()
+        await setup.step()
         for (let left = pending(); left > 0; left = pending())
           await (left === 10
-            ? stand.runDispatcher(3, { filtered: 1 })
-            : stand.runDispatcher(left === 7 ? 3 : 4))
-        await stand.hour()
-        await stand.hour()
-        const { faultLines, noteLines, objects } = await stand.verify()
-        const told = `died in call ${call}${after ? ', after it' : ''}`
-        expect([told, faultLines, noteLines.filter((line) => !line.includes('spans'))]).toEqual([
-          told,
+            ? setup.runDispatcher(3, { filtered: 1 })
+            : setup.runDispatcher(left === 7 ? 3 : 4))
+        await setup.hour()
+        await setup.hour()
+        const { faultLines, noteLines, objects } = await setup.verify()
+        const reported = `died in call ${call}${after ? ', after it' : ''}`
+        expect([reported, faultLines, noteLines.filter((line) => !line.includes('spans'))]).toEqual([
+          reported,
           [],
           [],
         ])
-        expect([told, objects]).toEqual([told, stand.bucket.keys('workspace=').length])
-        expect(await stand.journal.state.list('evidence:archive:settled:', 10)).toEqual([])
+        expect([reported, objects]).toEqual([reported, setup.bucket.keys('workspace=').length])
+        expect(await setup.journal.state.list('evidence:archive:settled:', 10)).toEqual([])
       }
       if (lived) break
     }

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { libraryHandler } from '../../../../src/sinks/s3/handler.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { never } from '../../delivery/quay.ts'
+import { never } from '../../delivery/rig.ts'
 
 const MINUTE = 60_000
 const MIB = 2 ** 20

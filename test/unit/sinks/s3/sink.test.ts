@@ -604,23 +604,23 @@ describe('servers that differ', () => {
   )
 
   it('each cause has a message of its own', async () => {
-    const told = async (server: keyof typeof manners, more: Partial<S3Switches> = {}) => {
+    const reported = async (server: keyof typeof manners, more: Partial<S3Switches> = {}) => {
       const { sink } = bench({ ...locked, ...sse }, { ...manners[server], ...more })
       return (await sink.check(never)).map(({ message }) => message).join('\n')
     }
-    expect(await told('aws')).not.toMatch(/ignore|does not compare|first|keeps no/)
-    expect(await told('garage')).toMatch(
+    expect(await reported('aws')).not.toMatch(/ignore|does not compare|first|keeps no/)
+    expect(await reported('garage')).toMatch(
       /If-None-Match is ignored[^]*sse is set[^]*object_lock is set and the server ignores it/,
     )
-    expect(await told('oldCeph')).toMatch(/does not compare checksums.*noticed by TLS alone/)
+    expect(await reported('oldCeph')).toMatch(/does not compare checksums.*noticed by TLS alone/)
     const plain = bench({ endpoint: 'http://s3.test' }, manners.oldCeph)
     expect((await plain.sink.check(never)).map(({ message }) => message).join()).toMatch(
       /does not compare checksums.*is not noticed: endpoint is plain http/,
     )
-    expect(await told('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
-    expect(await told('moto')).toMatch(/at once under one name 2 were reported as the first/)
-    expect(await told('versitygw', { deniesLocked: true })).toMatch(/needs versioning/)
-    expect(await told('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
+    expect(await reported('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
+    expect(await reported('moto')).toMatch(/at once under one name 2 were reported as the first/)
+    expect(await reported('versitygw', { deniesLocked: true })).toMatch(/needs versioning/)
+    expect(await reported('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
   })
 
   it.each<[string, (path: string) => S3Fault | undefined]>([

@@ -6,7 +6,7 @@ import { Store } from '../../../../src/sinks/s3/store.ts'
 import { verdicts } from '../../../../src/sinks/s3/probe.ts'
 import { FakeS3, s3Transport } from '../../../fakes/s3.ts'
 import { StepClock } from '../../../fakes/sink-deps.ts'
-import { never } from '../../delivery/quay.ts'
+import { never } from '../../delivery/rig.ts'
 
 const keys = { access_key_id: 'AK', secret_access_key: 'planted-secret' }
 const base = { bucket: 'logs', endpoint: 'https://s3.test', force_path_style: true, ...keys }
@@ -190,7 +190,7 @@ describe('what a server keeps', () => {
   ])('%j against %j: as required %s', (given, kept, asAsked) => {
     const all = { encryption: undefined, lockMode: undefined, lockedUntil: undefined, ...looked, ...kept }
     const manners = { encryption: undefined, again: 'refused', looked: all, sha256: 'aa', bytes: 27 } as const
-    const told = verdicts('bucket logs', options.parse({ ...base, ...given }), manners)
-    expect(told.every(({ ok }) => ok)).toBe(asAsked)
+    const reported = verdicts('bucket logs', options.parse({ ...base, ...given }), manners)
+    expect(reported.every(({ ok }) => ok)).toBe(asAsked)
   })
 })

@@ -13,7 +13,7 @@ import { FakeHec, hecTransport } from '../../../fakes/hec.ts'
 import type { HecExchange, HecOptions } from '../../../fakes/hec.ts'
 import { sinkDeps } from '../../../fakes/sink-deps.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { openQuay, range } from '../../delivery/quay.ts'
+import { openRig, range } from '../../delivery/rig.ts'
 
 const SECOND = 1_000
 const TOKEN = 'token-5ec2e7'
@@ -22,21 +22,21 @@ const ACKED = { tokens: { [TOKEN]: { acks: true } } }
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
 
 async function openHarbour(options: HecOptions = ACKED, given: Record<string, unknown> = {}) {
-  const quay = await openQuay(['splunk'])
+  const rig = await openRig(['splunk'])
   const fake = new FakeHec(options)
   let seed = 1
   const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647
-  const { clock, log } = quay
-  const berth = quay.berth('splunk')
+  const { clock, log } = rig
+  const sinkRig = rig.sinkRig('splunk')
   let stop: (() => Promise<void>) | undefined
   let wind: (() => void) | undefined
   let opened: Sink | undefined
   const harbour = {
-    quay,
+    rig,
     fake,
     /** A body as a proxy changes it. */
     onTheWay: (body: string) => body,
-    reporter: berth.reporter,
+    reporter: sinkRig.reporter,
     /** Sequence numbers that the receiver has for good, in the order in which it took them. */
     get safe() {
       const now = clock.now()
@@ -52,7 +52,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       return opened?.assurance
     },
     get pending() {
-      return quay.journal.stats().entries
+      return rig.journal.stats().entries
     },
     /** A process starts, perhaps with other settings; the earlier one, if any, was killed. */
     async start(changed: Record<string, unknown> = {}) {
@@ -69,7 +69,7 @@ async function openHarbour(options: HecOptions = ACKED, given: Record<string, un
       const sink: Sink = sinkKinds.splunk_hec.open('splunk', parsed, deps)
       opened = sink
       const sinkDelivery = {
-        ...berth.options,
+        ...sinkRig.options,
         sink,
         limits: { maxEntries: 3, maxBytes: 2 ** 20, lingerMs: 0 },
       }
@@ -110,7 +110,7 @@ const seqOf = ({ fields }: { readonly fields: Readonly<Record<string, unknown>> 
 
 it('a batch is pending until the indexers have it, and the next goes out meanwhile', async () => {
   const harbour = await openHarbour(ACKED, { max_in_flight: 2 })
-  await harbour.quay.append(9)
+  await harbour.rig.append(9)
   await harbour.start()
   const channels = channelsOf(harbour.posts)
   expect([channels.length, new Set(channels).size]).toEqual([2, 2])
@@ -124,7 +124,7 @@ it('a batch is pending until the indexers have it, and the next goes out meanwhi
 
 it('after a restart the old channel is asked, and nothing is sent again', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 60 * SECOND }, { max_in_flight: 4 })
-  await harbour.quay.append(9)
+  await harbour.rig.append(9)
   await harbour.start()
   await harbour.pass(SECOND)
   const before = harbour.polls.length
@@ -138,7 +138,7 @@ it('after a restart the old channel is asked, and nothing is sent again', async 
 
 it('a batch that Splunk acknowledges during a stop is not sent again by the next process', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 1.5 * SECOND })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   await harbour.pass(SECOND)
   await harbour.halt(2.5 * SECOND)
@@ -159,7 +159,7 @@ it('whatever the settings become meanwhile, waiting batches are asked for or sen
   ]
   for (const changed of changes) {
     const harbour = await openHarbour({ ...ACKED, ackDelayMs: 10 * SECOND }, { max_in_flight: 4 })
-    await harbour.quay.append(18)
+    await harbour.rig.append(18)
     await harbour.start()
     await harbour.pass(SECOND)
     expect(harbour.posts).toHaveLength(4)
@@ -175,10 +175,10 @@ it('whatever the settings become meanwhile, waiting batches are asked for or sen
 
 it('a batch that an indexer lost before it was safe goes out again after ack_timeout, under a new channel', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 30 * SECOND }, { ack_timeout: '2m' })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   await harbour.pass(SECOND)
-  harbour.fake.crash(harbour.quay.clock.now())
+  harbour.fake.crash(harbour.rig.clock.now())
   await harbour.pass(110 * SECOND)
   expect(harbour.posts).toHaveLength(1)
   await harbour.pass(60 * SECOND)
@@ -194,11 +194,11 @@ it('an indexer that restarts its count confirms nothing that it lost, even after
     { ...ACKED, ackDelayMs: 20 * SECOND },
     { max_in_flight: 2, ack_timeout: '1m' },
   )
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   await harbour.pass(SECOND)
-  harbour.fake.crash(harbour.quay.clock.now())
-  await harbour.quay.append(3)
+  harbour.fake.crash(harbour.rig.clock.now())
+  await harbour.rig.append(3)
   await harbour.pass(SECOND)
   await harbour.start()
   await harbour.pass(30 * SECOND)
@@ -212,26 +212,26 @@ it('`auto` is `stored` once the token has shown that it acknowledges, and report
   const harbour = await openHarbour(ACKED, { acks: 'auto' })
   await harbour.start()
   expect(harbour.assurance).toBe('received')
-  await harbour.quay.append(9)
+  await harbour.rig.append(9)
   await harbour.pass(10 * SECOND)
   expect([harbour.pending, harbour.assurance]).toEqual([0, 'stored'])
-  expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements on'))).toHaveLength(1)
+  expect(harbour.rig.log.lines.filter((line) => line.includes('acknowledgements on'))).toHaveLength(1)
   await harbour.kill()
 })
 
 it('`auto` falls back if the token has acknowledgements off, and reports that once', async () => {
   const harbour = await openHarbour({ tokens: { [TOKEN]: {} } })
-  await harbour.quay.append(9)
+  await harbour.rig.append(9)
   await harbour.start()
   expect(harbour.assurance).toBe('received')
   expect([harbour.pending, harbour.polls]).toEqual([0, []])
-  expect(harbour.quay.log.lines.filter((line) => line.includes('acknowledgements off'))).toHaveLength(1)
+  expect(harbour.rig.log.lines.filter((line) => line.includes('acknowledgements off'))).toHaveLength(1)
   await harbour.kill()
 })
 
 it('`true` blocks the sink if the token has them off, before anything is sent, and resumes when they are on', async () => {
   const harbour = await openHarbour({ tokens: { [TOKEN]: {} } }, { acks: true })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   await harbour.pass(300 * SECOND)
   expect(harbour.posts).toEqual([])
@@ -244,7 +244,7 @@ it('`true` blocks the sink if the token has them off, before anything is sent, a
 
 it('`false` never asks, whatever the token supports', async () => {
   const harbour = await openHarbour(ACKED, { acks: false })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   expect([harbour.pending, harbour.polls]).toEqual([0, []])
   await harbour.kill()
@@ -252,7 +252,7 @@ it('`false` never asks, whatever the token supports', async () => {
 
 it('polls that are refused, lost or garbage conclude nothing', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 5 * SECOND })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   harbour.fake.ackFaults.push(
     { kind: 'status', status: 404 },
     { kind: 'reset' },
@@ -269,18 +269,18 @@ it('polls that are refused, lost or garbage conclude nothing', async () => {
 
 it('a channel on which a batch without an answer may still wait confirms no other batch', async () => {
   const harbour = await openHarbour({ ...ACKED, indexers: 2, ackDelayMs: 2 * SECOND }, { ack_timeout: '2m' })
-  const { fake, quay } = harbour
+  const { fake, rig } = harbour
   // Indexer 0 takes it, and a proxy answers something else.
   fake.faults.push({ kind: 'garbage', indexes: true })
-  await quay.append(3)
+  await rig.append(3)
   await harbour.start()
   await harbour.pass(60 * SECOND)
   expect(harbour.pending).toBe(0)
   // The next goes to indexer 1, which dies before it is safe; a later poll reaches indexer 0.
   fake.expireCookies()
-  await quay.append(3)
+  await rig.append(3)
   await harbour.pass(1)
-  fake.crash(quay.clock.now(), 1)
+  fake.crash(rig.clock.now(), 1)
   fake.takeOut(1)
   await harbour.pass(30 * SECOND)
   expect([harbour.pending, harbour.safe.filter((seq) => seq > 3)]).toEqual([3, []])
@@ -293,8 +293,8 @@ it('events before a wrong index are not sent again, whether Splunk numbers it or
   const tokens = { [TOKEN]: { acks: true, indexes: ['audit'] } }
   for (const ackOnPrefix of [true, false]) {
     const harbour = await openHarbour({ tokens, ackOnPrefix }, { acks: true, compression: 'none' })
-    const { fake, quay } = harbour
-    await quay.append(3)
+    const { fake, rig } = harbour
+    await rig.append(3)
     harbour.onTheWay = (body) =>
       body.replace(`"event":{"id":"${uuid(3)}"`, (found) => `"index":"other",${found}`)
     await harbour.start()
@@ -313,10 +313,10 @@ it('batches that expire together go out again together', async () => {
     { ...ACKED, ackDelayMs: 30 * SECOND },
     { ack_timeout: '1m', max_in_flight: 8 },
   )
-  await harbour.quay.append(24)
+  await harbour.rig.append(24)
   await harbour.start()
   await harbour.pass(SECOND)
-  harbour.fake.crash(harbour.quay.clock.now())
+  harbour.fake.crash(harbour.rig.clock.now())
   await harbour.pass(75 * SECOND)
   expect(harbour.posts).toHaveLength(16)
   await harbour.pass(60 * SECOND)
@@ -332,7 +332,7 @@ it.each([false, true])(
       url: undefined,
       urls: ['https://one:8088', 'https://two:8088'],
     })
-    await harbour.quay.append(3)
+    await harbour.rig.append(3)
     const faults = acks ? harbour.fake.ackFaults : harbour.fake.faults
     faults.push({ kind: 'code', code: 9, retryAfter: '3600' })
     await harbour.start()
@@ -344,12 +344,12 @@ it.each([false, true])(
 
 it('`true`: one batch notices a token whose acknowledgements are switched off later, and it is not sent again and again', async () => {
   const harbour = await openHarbour(ACKED, { acks: true })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.start()
   await harbour.pass(5 * SECOND)
   expect([harbour.pending, harbour.posts.length]).toEqual([0, 1])
   harbour.fake.options = { ...harbour.fake.options, tokens: { [TOKEN]: {} } }
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   await harbour.pass(600 * SECOND)
   expect([harbour.pending, harbour.posts.length]).toEqual([3, 2])
   await harbour.kill()
@@ -357,7 +357,7 @@ it('`true`: one batch notices a token whose acknowledgements are switched off la
 
 it('an acknowledgement in an answer that is no success confirms nothing', async () => {
   const harbour = await openHarbour({ ...ACKED, ackDelayMs: 60 * SECOND })
-  await harbour.quay.append(3)
+  await harbour.rig.append(3)
   const body = '{"acks":{"0":true}}'
   harbour.fake.ackFaults.push({ kind: 'status', status: 503, body, type: 'application/json' })
   await harbour.start()
@@ -393,16 +393,16 @@ it('whatever crashes, is lost or goes to another indexer: what counts as deliver
           { ...ACKED, ackDelayMs: 3 * SECOND, ...options },
           { max_in_flight: max, ack_timeout: '1m' },
         )
-        const { fake, quay } = harbour
-        const { clock } = quay
-        await quay.append(6)
+        const { fake, rig } = harbour
+        const { clock } = rig
+        await rig.append(6)
         await harbour.start()
         const settledOnesAreSafe = () => {
-          const position = quay.journal.stats().sinks[0]?.position ?? 0
+          const position = rig.journal.stats().sinks[0]?.position ?? 0
           expect(range(1, position).filter((seq) => !harbour.safe.includes(seq))).toEqual([])
         }
         for (const [each, count] of moments) {
-          if (each === 'more') await quay.append(count)
+          if (each === 'more') await rig.append(count)
           else if (each === 'kill') await harbour.start()
           else if (each === 'crash') fake.crash(clock.now(), count % options.indexers)
           else if (each === 'restart') fake.restart(count % options.indexers)
@@ -427,14 +427,14 @@ it('after a clock was set back no batch waits longer than ack_timeout', async ()
   const ticket = { origin: 'https://splunk:8088', channel: 'c', cookie: '', ackId: 0 }
   const asking = { clock, timeoutMs: 300 * SECOND, isSafe: () => Promise.resolve(false) }
   const never = new AbortController().signal
-  let told: unknown
+  let reported: unknown
   void acknowledged({ ...ticket, sentAt: clock.now() + 3600 * SECOND }, asking, never).catch(
-    (error: unknown) => (told = error),
+    (error: unknown) => (reported = error),
   )
   const until = clock.now() + 320 * SECOND
   await settled()
   while (clock.advance(until)) await settled()
-  expect(told).toMatchObject({ code: 'timeout' })
+  expect(reported).toMatchObject({ code: 'timeout' })
 })
 
 it('cookies are kept by name, the last of each, and no expired one', () => {

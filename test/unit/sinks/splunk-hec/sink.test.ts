@@ -512,8 +512,8 @@ test('check reports how far the clocks are apart, and from a minute on as an err
     const clock = new StepClock()
     const headers = { date: new Date(clock.now() + aheadMs).toUTCString() }
     const opened = open([{ ...hecReply(200, 17), headers }, hecReply(400, 5)], { acks: false }, { clock })
-    const told = (await opened.sink.check(never)).find(({ what }) => what === 'splunk:8088 clock')
-    expect([told?.ok, told?.message]).toEqual([ok, expect.stringContaining(words)])
+    const reported = (await opened.sink.check(never)).find(({ what }) => what === 'splunk:8088 clock')
+    expect([reported?.ok, reported?.message]).toEqual([ok, expect.stringContaining(words)])
   }
 })
 

@@ -77,9 +77,9 @@ describe('RFC 5424', () => {
     ['a\u0000b\u001fc\u007fd e', 'a_b_c_d e'],
   ])(
     'of an id at most 128 bytes are in the header, no half character and no control character',
-    (own, told) => {
+    (own, reported) => {
       const { data, text } = whole({}, { id: own, raw: JSON.stringify({ id: own }) })
-      expect(data['id']).toBe(told)
+      expect(data['id']).toBe(reported)
       expect(JSON.parse(text.toString())).toEqual({ id: own })
     },
   )
@@ -100,8 +100,8 @@ describe('RFC 5424', () => {
     ['2199-12-31T23:59:59.999999', '2199-12-31T23:59:59.999999Z'],
     ['9999-12-31T23:59:59', '9999-12-31T23:59:59.000000Z'],
     ['2026-11-21T12:00:00.5+02:00', '2026-11-21T10:00:00.500000Z'],
-  ])('the time %s is written as %s', (time, told) => {
-    expect(whole({}, { id, time }).time).toBe(told)
+  ])('the time %s is written as %s', (time, reported) => {
+    expect(whole({}, { id, time }).time).toBe(reported)
   })
 
   test('many entries of one chunk share what they share and nothing else', () => {

@@ -5,15 +5,15 @@ import { sinkKinds } from '../../../../src/sinks/index.ts'
 import { RELP_WINDOW } from '../../../../src/sinks/syslog/relp.ts'
 import { FakeRelp } from '../../../fakes/relp-server.ts'
 import { sinkDeps } from '../../../fakes/sink-deps.ts'
-import { openQuay } from '../../delivery/quay.ts'
+import { openRig } from '../../delivery/rig.ts'
 
 const idOf = (message: string) => (JSON.parse(message.slice(message.indexOf('{'))) as { id: string }).id
 
 test.each([0, 1, 127, 128, 300, 999])(
   'a crash after %i of a thousand answers: nothing is missing, and at most a window arrives twice',
   async (silentFrom) => {
-    const quay = await openQuay(['siem'])
-    await quay.append(1_000)
+    const rig = await openRig(['siem'])
+    await rig.append(1_000)
     const fake = new FakeRelp({ silentFrom })
     let dead = false
     /** A process of its own, as far as the receiver can tell. */
@@ -22,7 +22,7 @@ test.each([0, 1, 127, 128, 300, 999])(
         died() ? Promise.reject(new ConnectorError('unreachable', 'dead')) : fake.connect()
       const options = sinkKinds.syslog.options.parse({ address: 'relp://logs.test:2514' })
       const sink = sinkKinds.syslog.open('siem', options, { ...sinkDeps(), connect })
-      return quay.berth('siem', { sink })
+      return rig.sinkRig('siem', { sink })
     }
     const stuck = life(() => dead)
       .empty()

@@ -15,14 +15,14 @@ import { framesOf, parse5424 } from '../../../fakes/syslog-parser.ts'
 const never = new AbortController().signal
 const DAY_MS = 86_400_000
 
-interface Stand {
+interface Setup {
   readonly sink: Sink
   readonly peer: FakePeer
   readonly deps: TestDeps
   readonly clock: BriskClock
 }
 
-function stand(given: Partial<z.input<typeof options>> = {}, peer = new FakePeer()): Stand {
+function setup(given: Partial<z.input<typeof options>> = {}, peer = new FakePeer()): Setup {
   const clock = new BriskClock()
   const deps = sinkDeps({ clock, connect: peer.connect })
   const sink = syslog.open('siem', options.parse({ address: 'tcp://siem.test:601', ...given }), deps)
@@ -35,7 +35,7 @@ const batch = (sink: Sink, count: number, from: number): Lines =>
 const deliver = (sink: Sink, lines: Lines, signal = never) =>
   sink.deliver({ lines, detail: '', possibleDuplicate: false }, signal)
 const idsIn = (stream: Buffer) => framesOf(stream).map((frame) => parse5424(frame).data['id'])
-const received = ({ peer }: Stand) => peer.streams().map(idsIn)
+const received = ({ peer }: Setup) => peer.streams().map(idsIn)
 
 const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
   const error = await work.then(() => new Error('nothing was thrown'), (each: unknown) => each) // prettier-ignore
@@ -45,7 +45,7 @@ const caught = async (work: Promise<unknown>): Promise<ConnectorError> => {
 
 describe('over a stream', () => {
   test('one connection carries batch after batch, octet-counted', async () => {
-    const it = stand()
+    const it = setup()
     expect(await deliver(it.sink, batch(it.sink, 3, 1))).toEqual({ acknowledged: 3, rejected: [] })
     expect(await deliver(it.sink, batch(it.sink, 2, 4))).toEqual({ acknowledged: 2, rejected: [] })
     expect(received(it)).toEqual([idsOf(5, 1)])
@@ -54,7 +54,7 @@ describe('over a stream', () => {
 
   test('a peer that left before a batch is reconnected, and gets again what it was sent lately', async () => {
     for (const reset of [false, true]) {
-      const it = stand()
+      const it = setup()
       await deliver(it.sink, batch(it.sink, 3, 1))
       it.peer.last.over(reset)
       await deliver(it.sink, batch(it.sink, 2, 4))
@@ -64,7 +64,7 @@ describe('over a stream', () => {
   })
 
   test('lines sent longer ago than tcp_linger are not sent again', async () => {
-    const it = stand({ tcp_linger: '30s' })
+    const it = setup({ tcp_linger: '30s' })
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.clock.pass(20_000)
     await deliver(it.sink, batch(it.sink, 2, 4))
@@ -75,7 +75,7 @@ describe('over a stream', () => {
   })
 
   test('possibly lost lines do not age while the receiver is away', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
     it.peer.down = true
@@ -88,7 +88,7 @@ describe('over a stream', () => {
   })
 
   test('a reset during a repeat loses none of it', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 300, 1))
     it.peer.last.over(true)
     await turn()
@@ -104,7 +104,7 @@ describe('over a stream', () => {
   })
 
   test('resets an hour apart, each during a repeat, lose none of it', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.wrote = (connection) => connection.over(true)
     it.peer.last.over(true)
@@ -118,7 +118,7 @@ describe('over a stream', () => {
   })
 
   test('possibly lost lines go out again even when nothing new comes, with pauses of their own', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.down = true
     it.peer.last.over(true)
@@ -141,7 +141,7 @@ describe('over a stream', () => {
   })
 
   test('lines that were repeated and may be lost again are repeated again', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     for (let i = 0; i < 3; i++) {
       it.peer.last.over(true)
@@ -155,7 +155,7 @@ describe('over a stream', () => {
   })
 
   test('a batch that comes during a repeat takes the rest along, once', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
     it.peer.stalled = 'once'
@@ -168,7 +168,7 @@ describe('over a stream', () => {
   })
 
   test('a batch and a repeat share one connection, however slowly it is taken', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
     let taken: (value: unknown) => void = () => undefined
@@ -185,7 +185,7 @@ describe('over a stream', () => {
     ['at once', (connection: FakeConnection) => connection.over(true)],
     ['a little later', (connection: FakeConnection) => void turn().then(() => connection.over(true))],
   ])('a receiver that resets every repeat, %s, is tried less and less often', async (_, reset) => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.wrote = reset
     it.peer.last.over(true)
@@ -200,7 +200,7 @@ describe('over a stream', () => {
   })
 
   test('a receiver that closes idle connections does not get the same lines forever', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     for (let i = 0; i < 20; i++) {
       for (let seconds = 0; seconds < 12; seconds++) {
@@ -214,7 +214,7 @@ describe('over a stream', () => {
   })
 
   test('kept lines are bounded in bytes: the oldest is dropped first, and whole', async () => {
-    const it = stand({ max_message_bytes: '1MiB' })
+    const it = setup({ max_message_bytes: '1MiB' })
     const raw = (id: string) => JSON.stringify({ id, fill: 'x'.repeat(500_000) })
     const made = (from: number) => someEntries(4, from).map(({ id }) => ({ id, raw: raw(id) }))
     for (const from of [1, 5, 9, 13, 17]) await deliver(it.sink, linesOf(runOf(made(from)), it.sink.frame))
@@ -225,7 +225,7 @@ describe('over a stream', () => {
   })
 
   test('tcp_linger: 0s keeps nothing', async () => {
-    const it = stand({ tcp_linger: '0s' })
+    const it = setup({ tcp_linger: '0s' })
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
     await deliver(it.sink, batch(it.sink, 2, 4))
@@ -233,7 +233,7 @@ describe('over a stream', () => {
   })
 
   test('kept lines are copies: the batch’s own bytes may be overwritten', async () => {
-    const it = stand()
+    const it = setup()
     const lines = batch(it.sink, 3, 1)
     await deliver(it.sink, lines)
     lines.bytes.fill(0)
@@ -244,7 +244,7 @@ describe('over a stream', () => {
 
   test('a peer that ends while a batch is being sent acknowledges nothing of it', async () => {
     for (const reset of [false, true]) {
-      const it = stand()
+      const it = setup()
       await deliver(it.sink, batch(it.sink, 2, 1))
       it.peer.wrote = (connection) => setImmediate(() => connection.over(reset))
       expect((await caught(deliver(it.sink, batch(it.sink, 3, 3)))).code).toBe('unreachable')
@@ -255,7 +255,7 @@ describe('over a stream', () => {
   })
 
   test('a peer that takes each connection and closes it soon never acknowledges anything', async () => {
-    const it = stand()
+    const it = setup()
     const elsewhere = { sleep: it.clock.sleep.bind(it.clock) }
     it.clock.sleep = async (ms, signal) => {
       if (ms === 1_000) for (let i = 0; i < 20; i++) await turn()
@@ -267,7 +267,7 @@ describe('over a stream', () => {
   })
 
   test('a peer that takes no byte for 30 s is a timeout, and its connection is given up', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.stalled = true
     const late = caught(deliver(it.sink, batch(it.sink, 3, 2)))
@@ -283,7 +283,7 @@ describe('over a stream', () => {
     expect(received(it)[1]).toEqual(idsOf(4, 1))
   })
 
-  test.each<[string, string, (it: Stand, stop: AbortController) => void]>([
+  test.each<[string, string, (it: Setup, stop: AbortController) => void]>([
     ['it ended it', 'The receiver ended the connection: ', ({ peer }) => peer.last.over()],
     ['it was reset', 'The connection to the receiver broke off: ', ({ peer }) => peer.last.over(true)],
     [
@@ -293,8 +293,8 @@ describe('over a stream', () => {
     ],
     ['it talked', 'The receiver sends data', ({ peer }) => peer.last.say(Buffer.alloc(70_000))],
     ['the daemon stopped', '', (_, stop) => stop.abort()],
-  ])('the end of a connection is reported with its cause and side: %s', async (_, told, make) => {
-    const it = stand()
+  ])('the end of a connection is reported with its cause and side: %s', async (_, reported, make) => {
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.stalled = true
     const stop = new AbortController()
@@ -303,7 +303,7 @@ describe('over a stream', () => {
     make(it, stop)
     await turn()
     const lines = it.deps.log.lines.filter((line) => line.includes('are sent again'))
-    expect(lines.map((line) => line.slice(0, told.length))).toEqual(told === '' ? [] : [told])
+    expect(lines.map((line) => line.slice(0, reported.length))).toEqual(reported === '' ? [] : [reported])
     stop.abort()
     await over
     await it.sink.close()
@@ -311,7 +311,7 @@ describe('over a stream', () => {
   })
 
   test('a receiver that takes 1000 bytes a second gets all of it: the timeout grows, but not forever', async () => {
-    const it = stand()
+    const it = setup()
     // Like a system: its buffer takes a megabyte at once, and more only when a third of that has left.
     const memory = new WeakMap<object, number>()
     it.peer.taking = async (connection, { length }, signal) => {
@@ -351,7 +351,7 @@ describe('over a stream', () => {
   })
 
   test('a stop during a write is aborted and leaves no connection that begins in half a message', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.stalled = true
     const stop = new AbortController()
@@ -368,7 +368,7 @@ describe('over a stream', () => {
     ['is sent once more before the end', false, idsOf(3, 1)],
     ['is reported if even that fails', true, []],
   ])('a possible loss when a stop comes during its repeat %s', async (_, stuck, brought) => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 3, 1))
     it.peer.last.over(true)
     await turn()
@@ -388,7 +388,7 @@ describe('over a stream', () => {
   })
 
   test('a peer that keeps talking is no syslog receiver', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.last.say(Buffer.alloc(70_000))
     await turn()
@@ -396,7 +396,7 @@ describe('over a stream', () => {
   })
 
   test('a peer that sends one word stays connected', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     it.peer.last.say(Buffer.from('hello'))
     await turn()
@@ -405,7 +405,7 @@ describe('over a stream', () => {
   })
 
   test('closing ends the connection in an orderly way', async () => {
-    const it = stand()
+    const it = setup()
     await deliver(it.sink, batch(it.sink, 1, 1))
     await Promise.all([it.sink.close(), it.sink.close()])
     expect([it.peer.last.ended, it.peer.open]).toEqual([true, 0])
@@ -413,8 +413,8 @@ describe('over a stream', () => {
   })
 
   test('closing with nothing sent lately does not connect to a receiver that is away', async () => {
-    const untouched = stand()
-    const old = stand({ tcp_linger: '30s' })
+    const untouched = setup()
+    const old = setup({ tcp_linger: '30s' })
     await deliver(old.sink, batch(old.sink, 3, 1))
     old.clock.pass(31_000)
     old.peer.last.over(true)
@@ -429,7 +429,7 @@ describe('over a stream', () => {
 
   test('what a receiver may have lost just before the end is sent once more at the end, or reported', async () => {
     for (const down of [false, true]) {
-      const it = stand()
+      const it = setup()
       await deliver(it.sink, batch(it.sink, 3, 1))
       it.peer.last.over(true)
       if (down) await turn()
@@ -447,9 +447,9 @@ describe('over TLS', () => {
   const tls = { ca_file: '/etc/ca.pem', server_name: 'siem' }
 
   test('the material of the options is used; without any it is TLS all the same', async () => {
-    const it = stand({ address: 'tls://[::1]:6514', tls })
+    const it = setup({ address: 'tls://[::1]:6514', tls })
     await deliver(it.sink, batch(it.sink, 1, 1))
-    const bare = stand({ address: 'tls://siem.test:6514' })
+    const bare = setup({ address: 'tls://siem.test:6514' })
     await deliver(bare.sink, batch(bare.sink, 1, 1))
     expect([...it.peer.asked, ...bare.peer.asked]).toEqual([
       { to: { host: '::1', port: 6514 }, tls },
@@ -458,22 +458,22 @@ describe('over TLS', () => {
   })
 
   test('a certificate that ends within 30 days is reported once a day', async () => {
-    const it = stand({ address: 'tls://siem.test:6514', tls })
+    const it = setup({ address: 'tls://siem.test:6514', tls })
     it.peer.certificateEndsAt = it.clock.now() + 31 * DAY_MS
     it.peer.ownCertificateEndsAt = it.clock.now() + 10 * DAY_MS
-    const told = () => it.deps.log.lines.filter((line) => line.includes('ends soon'))
+    const reported = () => it.deps.log.lines.filter((line) => line.includes('ends soon'))
     for (let i = 0; i < 3; i++) await deliver(it.sink, batch(it.sink, 1, 1))
-    expect(told()).toEqual([expect.stringMatching(/our client certificate.*"days":10/)])
+    expect(reported()).toEqual([expect.stringMatching(/our client certificate.*"days":10/)])
     it.clock.pass(DAY_MS + 1)
     await deliver(it.sink, batch(it.sink, 1, 2))
     it.clock.pass(DAY_MS / 2)
     await deliver(it.sink, batch(it.sink, 1, 2))
-    expect(told()).toHaveLength(3)
-    expect(told()[1]).toMatch(/receiver's certificate.*siem.test:6514/)
+    expect(reported()).toHaveLength(3)
+    expect(reported()[1]).toMatch(/receiver's certificate.*siem.test:6514/)
   })
 
   test('check reports the days that are left, of both', async () => {
-    const it = stand({ address: 'tls://siem.test:6514', tls })
+    const it = setup({ address: 'tls://siem.test:6514', tls })
     it.peer.certificateEndsAt = it.clock.now() + 40 * DAY_MS
     it.peer.ownCertificateEndsAt = it.clock.now() - 1
     const [open, theirs, ours] = await it.sink.check(never)
@@ -487,7 +487,7 @@ describe('over TLS', () => {
 
 describe('check over a stream', () => {
   test('a receiver that is away, or closes at once, is reported', async () => {
-    const it = stand()
+    const it = setup()
     it.peer.down = true
     expect(await it.sink.check(never)).toEqual([
       { what: 'siem.test:601 TCP', ok: false, message: expect.stringContaining('refused') as string },
@@ -510,7 +510,7 @@ describe('check over a stream', () => {
 })
 
 describe('over UDP', () => {
-  function datagramStand(given: object = {}) {
+  function datagramSetup(given: object = {}) {
     const peer = new FakeDatagramPeer()
     const deps = sinkDeps({ clock: new BriskClock(), datagrams: peer.datagrams })
     const sink = syslog.open('siem', options.parse({ address: 'udp://siem.test:514', ...given }), deps)
@@ -518,7 +518,7 @@ describe('over UDP', () => {
   }
 
   test('each message is a datagram without a count, each part of an entry too', async () => {
-    const { sink, peer } = datagramStand({ max_message_bytes: 600 })
+    const { sink, peer } = datagramSetup({ max_message_bytes: 600 })
     const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) })
     await deliver(sink, linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame))
     const parsed = peer.received.map(parse5424)
@@ -528,7 +528,7 @@ describe('over UDP', () => {
   })
 
   test('an entry that does not fit a datagram is refused by name, the rest is sent', async () => {
-    const { sink, peer } = datagramStand()
+    const { sink, peer } = datagramSetup()
     peer.mostBytes = 400
     const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
     const outcome = await deliver(sink, linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame))
@@ -537,7 +537,7 @@ describe('over UDP', () => {
   })
 
   test('check resolves the address, sends nothing and leaves nothing open; errors are reported', async () => {
-    const { sink, peer } = datagramStand()
+    const { sink, peer } = datagramSetup()
     expect(await sink.check(never)).toMatchObject([{ what: 'siem.test:514 UDP', ok: true }])
     expect([peer.opened, peer.open, peer.sent]).toEqual([1, 0, 0])
     const faults = [
@@ -552,7 +552,7 @@ describe('over UDP', () => {
   })
 
   test('refusals are reported in the order of the entries, from whichever side they come', async () => {
-    const { sink, peer } = datagramStand({ oversize: 'dead_letter', max_message_bytes: 600 })
+    const { sink, peer } = datagramSetup({ oversize: 'dead_letter', max_message_bytes: 600 })
     peer.mostBytes = 400
     const made = [300, 1000, 300].map((bytes, i) => ({
       ...{ id: `${i}`, raw: JSON.stringify({ id: `${i}`, fill: 'x'.repeat(bytes) }) },
@@ -564,7 +564,7 @@ describe('over UDP', () => {
   })
 
   test('a stop during a batch sends no further datagram of it, and acknowledges nothing', async () => {
-    const { sink, peer } = datagramStand()
+    const { sink, peer } = datagramSetup()
     const stop = new AbortController()
     peer.fits = () => {
       stop.abort()
@@ -575,7 +575,7 @@ describe('over UDP', () => {
   })
 
   test('the name is resolved again after a minute, and after a failure', async () => {
-    const { sink, peer, deps } = datagramStand()
+    const { sink, peer, deps } = datagramSetup()
     for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 2, 1))
     expect(peer.opened).toBe(1)
     deps.clock.pass(61_000)
@@ -591,7 +591,7 @@ describe('over UDP', () => {
 })
 
 describe('over RELP', () => {
-  function relpStand(more: Partial<z.input<typeof options>> = {}) {
+  function relpSetup(more: Partial<z.input<typeof options>> = {}) {
     const fake = new FakeRelp()
     const deps = sinkDeps({ clock: new BriskClock(), connect: fake.connect })
     const given = { address: 'relp://siem.test:2514', max_message_bytes: 600, ...more }
@@ -600,15 +600,15 @@ describe('over RELP', () => {
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
 
   test('a certificate that ends within 30 days is reported once a day, and check reports the days of both', async () => {
-    const { fake, sink, deps } = relpStand({ address: 'relp+tls://siem.test:2514' })
+    const { fake, sink, deps } = relpSetup({ address: 'relp+tls://siem.test:2514' })
     fake.certificateEndsAt = deps.clock.now() + 10 * DAY_MS
     fake.ownCertificateEndsAt = deps.clock.now() + 40 * DAY_MS
-    const told = () => deps.log.lines.filter((line) => line.includes('ends soon'))
+    const reported = () => deps.log.lines.filter((line) => line.includes('ends soon'))
     for (let i = 0; i < 3; i++) await deliver(sink, batch(sink, 1, i))
-    expect(told()).toEqual([expect.stringMatching(/receiver's certificate.*siem.test:2514.*"days":10/)])
+    expect(reported()).toEqual([expect.stringMatching(/receiver's certificate.*siem.test:2514.*"days":10/)])
     deps.clock.pass(DAY_MS)
     await deliver(sink, batch(sink, 1, 4))
-    expect(told()).toHaveLength(2)
+    expect(reported()).toHaveLength(2)
     const [open, theirs, ours] = await sink.check(never)
     expect(open).toMatchObject({ what: 'siem.test:2514 RELP', ok: true })
     expect(theirs?.message).toMatch(/in 9 days: renew it soon/)
@@ -618,7 +618,7 @@ describe('over RELP', () => {
   })
 
   test('an entry in parts is acknowledged as a whole', async () => {
-    const { fake, sink } = relpStand()
+    const { fake, sink } = relpSetup()
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
     expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
     expect(fake.stored.map((message) => parse5424(Buffer.from(message)).data['part'])).toEqual([
@@ -628,7 +628,7 @@ describe('over RELP', () => {
   })
 
   test('an entry of which one part is refused for good is refused, once', async () => {
-    const { fake, sink } = relpStand()
+    const { fake, sink } = relpSetup()
     fake.switches.codeOf = (message) => (/part="[12]\/3"/.test(message) ? 500 : undefined)
     const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), sink.frame)
     const outcome = await deliver(sink, lines)
@@ -640,7 +640,7 @@ describe('over RELP', () => {
   })
 
   test('a connection that ends in the middle of an entry acknowledges what came before it, and the entry is sent again whole', async () => {
-    const { fake, sink } = relpStand()
+    const { fake, sink } = relpSetup()
     fake.switches.cutBefore = 3
     const run = runOf([{ id: 'a' }, big, { id: 'c' }])
     expect(await deliver(sink, linesOf(run, sink.frame))).toEqual({ acknowledged: 1, rejected: [] })
@@ -650,7 +650,7 @@ describe('over RELP', () => {
   })
 
   test('an entry in more parts than a call may have arguments is sent', async () => {
-    const { fake, sink } = relpStand({ max_message_bytes: 480, hostname: 'h'.repeat(250) })
+    const { fake, sink } = relpSetup({ max_message_bytes: 480, hostname: 'h'.repeat(250) })
     const raw = JSON.stringify({ id: 'b', fill: 'x'.repeat(12 * 2 ** 20) })
     const lines = linesOf(runOf([{ id: 'a' }, { id: 'b', raw }, { id: 'c' }]), sink.frame)
     expect(await deliver(sink, lines)).toEqual({ acknowledged: 3, rejected: [] })
@@ -660,7 +660,7 @@ describe('over RELP', () => {
   })
 
   test('an entry of which one part is refused for good is refused, whatever the outcome of a later part', async () => {
-    const { fake, sink } = relpStand()
+    const { fake, sink } = relpSetup()
     // The third part is refused too, but nothing behind it is taken: alone it would be undecided.
     fake.switches.codeOf = (message, number) =>
       number > 3 || /part="[13]\/3"/.test(message) ? 500 : undefined
@@ -670,7 +670,7 @@ describe('over RELP', () => {
   })
 
   test('a first entry that arrived only in part acknowledges nothing, and is not made a dead letter', async () => {
-    const { fake, sink } = relpStand()
+    const { fake, sink } = relpSetup()
     fake.switches.cutBefore = 1
     const error = await caught(deliver(sink, linesOf(runOf([big]), sink.frame)))
     expect(error.action).toBe('retry')
@@ -690,7 +690,7 @@ test('a hostname with a colon is refused for RFC 3164 alone, which ends the host
 })
 
 test('an entry that may not be sent at its size becomes a dead letter by name, and is not sent', async () => {
-  const it = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
+  const it = setup({ oversize: 'dead_letter', max_message_bytes: 600 })
   const big = { id: 'b', raw: JSON.stringify({ id: 'b', fill: 'x'.repeat(1000) }) }
   const lines = linesOf(runOf([{ id: 'a' }, big, { id: 'c' }]), it.sink.frame)
   const outcome = await deliver(it.sink, lines)
@@ -704,7 +704,7 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
     ],
   })
   expect(received(it)).toEqual([['a', 'c']])
-  const alone = stand({ oversize: 'dead_letter', max_message_bytes: 600 })
+  const alone = setup({ oversize: 'dead_letter', max_message_bytes: 600 })
   expect(await deliver(alone.sink, linesOf(runOf([big]), alone.sink.frame))).toMatchObject({
     acknowledged: 1,
     rejected: [{ index: 0 }],
@@ -754,7 +754,7 @@ describe('options', () => {
   })
 
   test('settings that change bytes change the fingerprint; others do not', () => {
-    const shape = (given: object) => stand(given).sink.shape
+    const shape = (given: object) => setup(given).sink.shape
     const usual = shape({})
     expect(shape({ tcp_linger: '1s', address: 'tcp://other:1' })).toBe(usual)
     for (const given of [

@@ -8,9 +8,9 @@ import { Secret } from '../../../../src/core/secret.ts'
 import { prompted } from '../../../../src/sources/assistant/assistant.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { START } from '../../app/desk.ts'
+import { START } from '../../app/audit-harness.ts'
 
 const never = new AbortController().signal
 

@@ -3,53 +3,64 @@ import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { AGENT, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk, takesOf } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
-import { compared, openRangeStand, spread } from './range-stand.ts'
+import {
+  AGENT,
+  HOUR,
+  MINUTE,
+  SECOND,
+  START,
+  driven,
+  endpoints,
+  openHarness,
+  takesOf,
+} from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
+import { compared, openRangeSetup, spread } from './range-setup.ts'
 
 /** Steps until nothing is under way, however many of them fail. */
-async function untilRest(desk: Desk, steps = 60): Promise<(Error | undefined)[]> {
+async function untilRest(harness: Harness, steps = 60): Promise<(Error | undefined)[]> {
   const errors: (Error | undefined)[] = []
   for (let i = 0; i < steps; i++) {
-    errors.push(await desk.try())
-    if (desk.cursor !== undefined && desk.state().drain === null && desk.state().caughtUp) return errors
+    errors.push(await harness.try())
+    if (harness.cursor !== undefined && harness.state().drain === null && harness.state().caughtUp)
+      return errors
   }
   throw new Error(`not at rest after ${steps} steps`)
 }
 
-async function quarantinedOf(desk: Desk): Promise<number> {
-  return desk.journal.stats().quarantined
+async function quarantinedOf(harness: Harness): Promise<number> {
+  return harness.journal.stats().quarantined
 }
 
 describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   it('a bad page is asked for three times, then in ever smaller pieces down to the one entry, which is quarantined and passed without a gap', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(30, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
-    const after = desk.add(30, START - SECOND)
-    const errors = await untilRest(desk, 100)
-    expect(await desk.ids()).toEqual([...before, ...after])
-    const asked = desk.asked()
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(30, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+    const after = harness.add(30, START - SECOND)
+    const errors = await untilRest(harness, 100)
+    expect(await harness.ids()).toEqual([...before, ...after])
+    const asked = harness.asked()
     const takes = takesOf(asked)
     expect(takes.slice(0, 6)).toEqual([1000, 1000, 1000, 100, 100, 100])
     expect(takes).toContain(10)
     expect(Math.min(...takes)).toBe(1)
     expect(endpoints(asked)).toContain('search')
-    expect(desk.journal.stats().gaps).toBe(0)
+    expect(harness.journal.stats().gaps).toBe(0)
     // Its bytes as a page, and where `search` meets it again as one entry.
-    expect([1, 2]).toContain(desk.journal.stats().quarantined)
+    expect([1, 2]).toContain(harness.journal.stats().quarantined)
     expect(errors.filter(Boolean).every((error) => error?.name !== 'TypeError')).toBe(true)
   })
 
   it('what is told of a bad page names the request and what comes next, in the same words at each try', async () => {
-    const desk = await openDesk({ switches: { from } })
-    desk.add(30, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
-    desk.add(30, START - SECOND)
-    const told = (await untilRest(desk, 100)).flatMap((error) => error?.message ?? [])
+    const harness = await openHarness({ switches: { from } })
+    harness.add(30, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+    harness.add(30, START - SECOND)
+    const reported = (await untilRest(harness, 100)).flatMap((error) => error?.message ?? [])
     const page =
       /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page behind entry [-0-9a-f]{36} \(take=(\d+)\): (.*)$/
-    const pages = told.flatMap((text) => {
+    const pages = reported.flatMap((text) => {
       const [, take, next] = page.exec(text) ?? []
       return take === undefined ? [] : [`${take}: ${next}`]
     })
@@ -59,252 +70,257 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(pages.at(-1)).toMatch(
       /^[12]: it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time$/,
     )
-    for (const text of told) expect(text).toContain('GET /api/v1/logs/audit')
+    for (const text of reported) expect(text).toContain('GET /api/v1/logs/audit')
   })
 
   it('a page that is bad twice and then good costs nothing', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const ids = desk.add(30, START - SECOND)
-    await desk.step()
-    desk.mock.setFault('truncated', { nth: [2, 3] })
-    await untilRest(desk)
-    expect(await desk.ids()).toEqual(ids)
-    expect(Math.min(...takesOf(desk.asked()))).toBe(1000)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    const harness = await openHarness({ switches: { from } })
+    const ids = harness.add(30, START - SECOND)
+    await harness.step()
+    harness.mock.setFault('truncated', { nth: [2, 3] })
+    await untilRest(harness)
+    expect(await harness.ids()).toEqual(ids)
+    expect(Math.min(...takesOf(harness.asked()))).toBe(1000)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
   it('after a bad stretch the usual take comes back', async () => {
-    const desk = await openDesk({ switches: { from } })
-    desk.add(5, START - 2 * 3_600_000)
-    desk.mock.add({ at: START - 3_600_000 - 50 * MINUTE, visibleAt: 0, defect: 'poison' })
-    desk.add(4_000, START - SECOND)
-    await untilRest(desk, 200)
-    expect(takesOf(desk.asked()).at(-1)).toBe(1000)
-    expect(await desk.ids()).toHaveLength(4_005)
+    const harness = await openHarness({ switches: { from } })
+    harness.add(5, START - 2 * 3_600_000)
+    harness.mock.add({ at: START - 3_600_000 - 50 * MINUTE, visibleAt: 0, defect: 'poison' })
+    harness.add(4_000, START - SECOND)
+    await untilRest(harness, 200)
+    expect(takesOf(harness.asked()).at(-1)).toBe(1000)
+    expect(await harness.ids()).toHaveLength(4_005)
   })
 
   it('two bad entries in one second cost one gap each or one together, and never the rest', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(5, START - 10 * MINUTE)
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(5, START - 10 * MINUTE)
     for (const us of [1_000, 2_000])
-      desk.mock.add({ atUs: (START - 9 * MINUTE) * 1000 + us, visibleAt: 0, defect: 'poison' })
-    const after = desk.add(5, START - SECOND)
-    await untilRest(desk, 200)
-    expect(await desk.ids()).toEqual([...before, ...after])
-    expect(desk.journal.stats().gaps).toBeGreaterThanOrEqual(1)
+      harness.mock.add({ atUs: (START - 9 * MINUTE) * 1000 + us, visibleAt: 0, defect: 'poison' })
+    const after = harness.add(5, START - SECOND)
+    await untilRest(harness, 200)
+    expect(await harness.ids()).toEqual([...before, ...after])
+    expect(harness.journal.stats().gaps).toBeGreaterThanOrEqual(1)
   })
 
   it('a bad entry that stands last is passed once, and what comes later is shipped', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(5, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
-    await untilRest(desk, 100)
-    while (desk.clock.advance(START + 5 * MINUTE));
-    const after = desk.add(5)
-    await untilRest(desk, 100)
-    expect(await desk.ids()).toEqual([...before, ...after])
-    expect(desk.journal.stats().gaps).toBe(0)
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(5, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+    await untilRest(harness, 100)
+    while (harness.clock.advance(START + 5 * MINUTE));
+    const after = harness.add(5)
+    await untilRest(harness, 100)
+    expect(await harness.ids()).toEqual([...before, ...after])
+    expect(harness.journal.stats().gaps).toBe(0)
     // Its bytes as a page, and where `search` meets it again as one entry.
-    expect([1, 2]).toContain(desk.journal.stats().quarantined)
+    expect([1, 2]).toContain(harness.journal.stats().quarantined)
   })
 
   it.each<Defect>(['no_id', 'bad_time', 'invalid_utf8', 'too_deep', 'not_an_object'])(
     'an element with %s is quarantined and the rest of its page goes on',
     async (defect) => {
-      const desk = await openDesk({ switches: { from } })
-      const before = desk.add(5, START - 10 * MINUTE)
-      desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect })
-      const after = desk.add(5, START - SECOND)
-      await untilRest(desk)
-      expect(await desk.ids()).toEqual([...before, ...after])
-      expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
+      const harness = await openHarness({ switches: { from } })
+      const before = harness.add(5, START - 10 * MINUTE)
+      harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect })
+      const after = harness.add(5, START - SECOND)
+      await untilRest(harness)
+      expect(await harness.ids()).toEqual([...before, ...after])
+      expect(harness.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
     },
   )
 
   it('a full page of nothing but malformed elements is kept as bytes, and the feed goes on behind it', async () => {
-    const desk = await openDesk({ switches: { from }, source: { activity: 'low', intervalMs: 5 * MINUTE } })
-    const before = desk.add(5, START - 60 * MINUTE)
-    await untilRest(desk)
-    while (desk.clock.advance(START + 5 * MINUTE));
+    const harness = await openHarness({
+      switches: { from },
+      source: { activity: 'low', intervalMs: 5 * MINUTE },
+    })
+    const before = harness.add(5, START - 60 * MINUTE)
+    await untilRest(harness)
+    while (harness.clock.advance(START + 5 * MINUTE));
     for (let i = 0; i < 1_250; i++)
-      desk.mock.add({ at: START - 50 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id', data: { i } })
-    const after = desk.add(5)
-    await untilRest(desk, 200)
-    expect(await desk.ids()).toEqual([...before, ...after])
-    expect(desk.journal.stats().quarantined).toBeGreaterThan(90)
+      harness.mock.add({ at: START - 50 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id', data: { i } })
+    const after = harness.add(5)
+    await untilRest(harness, 200)
+    expect(await harness.ids()).toEqual([...before, ...after])
+    expect(harness.journal.stats().quarantined).toBeGreaterThan(90)
   })
 
   it('a page of nothing but malformed elements stalls no feed of a server that caps its pages', async () => {
-    const desk = await openDesk({ switches: { from: 'exclusive', page_cap: 10 } })
-    const before = desk.add(5, START - 10 * MINUTE)
+    const harness = await openHarness({ switches: { from: 'exclusive', page_cap: 10 } })
+    const before = harness.add(5, START - 10 * MINUTE)
     for (let i = 0; i < 25; i++)
-      desk.mock.add({ at: START - 9 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id', data: { i } })
-    const after = desk.add(5, START - SECOND)
-    await untilRest(desk, 200)
-    while (desk.clock.advance(desk.clock.now() + 5 * MINUTE));
-    await untilRest(desk, 200)
-    expect(await desk.ids()).toEqual([...before, ...after])
+      harness.mock.add({ at: START - 9 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id', data: { i } })
+    const after = harness.add(5, START - SECOND)
+    await untilRest(harness, 200)
+    while (harness.clock.advance(harness.clock.now() + 5 * MINUTE));
+    await untilRest(harness, 200)
+    expect(await harness.ids()).toEqual([...before, ...after])
   })
 
   it('an entry in the second of a malformed element is read by a larger page where small ones show the malformed alone', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(30, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'not_an_object' })
-    const beside = desk.mock.add({ at: START - 9 * MINUTE + 40, visibleAt: 0 })
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(30, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'not_an_object' })
+    const beside = harness.mock.add({ at: START - 9 * MINUTE + 40, visibleAt: 0 })
     // Makes pages small until it is passed.
-    desk.mock.add({ at: START - 8 * MINUTE, visibleAt: 0, defect: 'poison' })
-    const after = desk.add(30, START - SECOND)
-    await untilRest(desk, 200)
-    expect(await desk.ids()).toEqual([...before, beside.id, ...after])
-    expect(desk.journal.stats().gaps).toBe(0)
+    harness.mock.add({ at: START - 8 * MINUTE, visibleAt: 0, defect: 'poison' })
+    const after = harness.add(30, START - SECOND)
+    await untilRest(harness, 200)
+    expect(await harness.ids()).toEqual([...before, beside.id, ...after])
+    expect(harness.journal.stats().gaps).toBe(0)
   })
 
   it('a malformed element that is the newest of all ends a drain without a way by time', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(5, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'invalid_utf8' })
-    await untilRest(desk)
-    expect(endpoints(desk.asked())).not.toContain('search')
-    expect(await desk.ids()).toEqual(before)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(5, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'invalid_utf8' })
+    await untilRest(harness)
+    expect(endpoints(harness.asked())).not.toContain('search')
+    expect(await harness.ids()).toEqual(before)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
   })
 
   it.each(['page', 'search'] as const)(
     'what is quarantined of a bad entry is no cut answer where an earlier one held more: a %s',
     async (which) => {
       const open = async (cut: number[]) => {
-        const desk = await openDesk({ switches: { from } })
-        desk.add(1, START - 10 * MINUTE)
-        const bad = desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
-        desk.add(1, START - SECOND)
-        desk.mock.setFault('truncated', { nth: cut })
-        await untilRest(desk, 400)
-        return { desk, bad }
+        const harness = await openHarness({ switches: { from } })
+        harness.add(1, START - 10 * MINUTE)
+        const bad = harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+        harness.add(1, START - SECOND)
+        harness.mock.setFault('truncated', { nth: cut })
+        await untilRest(harness, 400)
+        return { harness, bad }
       }
       // Asked for by time three times in a row: before that, a page elsewhere was found good, and before that the bad one failed.
-      const plain = endpoints((await open([])).desk.asked())
+      const plain = endpoints((await open([])).harness.asked())
       const byTime = plain.findIndex((_, i) => plain.slice(i, i + 3).every((kind) => kind === 'search'))
-      const { desk, bad } = await open([which === 'page' ? byTime - 3 : byTime + 3])
-      expect(desk.asked().some(({ endpoint, faults }) => endpoint === which && faults.length > 0)).toBe(true)
-      const records = await desk.journal.quarantined({ limit: 10, after: 0 })
+      const { harness, bad } = await open([which === 'page' ? byTime - 3 : byTime + 3])
+      expect(harness.asked().some(({ endpoint, faults }) => endpoint === which && faults.length > 0)).toBe(
+        true,
+      )
+      const records = await harness.journal.quarantined({ limit: 10, after: 0 })
       expect(records.length).toBeGreaterThan(0)
       for (const { id } of records)
-        expect(Buffer.from((await desk.journal.quarantinedRaw(id)) ?? []).includes(bad.raw)).toBe(true)
+        expect(Buffer.from((await harness.journal.quarantinedRaw(id)) ?? []).includes(bad.raw)).toBe(true)
     },
   )
 
   it('malformed elements at the head hold nothing up, and are quarantined once', async () => {
-    const desk = await openDesk({ switches: { from } })
-    const before = desk.add(5, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
-    await untilRest(desk)
+    const harness = await openHarness({ switches: { from } })
+    const before = harness.add(5, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
+    await untilRest(harness)
     for (let poll = 0; poll < 3; poll++) {
-      while (desk.clock.advance(desk.clock.now() + 5 * MINUTE));
-      await untilRest(desk)
+      while (harness.clock.advance(harness.clock.now() + 5 * MINUTE));
+      await untilRest(harness)
     }
-    const after = desk.add(2)
-    while (desk.clock.advance(desk.clock.now() + 5 * MINUTE));
-    await untilRest(desk)
-    expect(await desk.ids()).toEqual([...before, ...after])
-    expect(await quarantinedOf(desk)).toBe(1)
-    expect(desk.reporter.gaps).toBe(0)
+    const after = harness.add(2)
+    while (harness.clock.advance(harness.clock.now() + 5 * MINUTE));
+    await untilRest(harness)
+    expect(await harness.ids()).toEqual([...before, ...after])
+    expect(await quarantinedOf(harness)).toBe(1)
+    expect(harness.reporter.gaps).toBe(0)
   })
 })
 
 it('an entry over max_entry_bytes is quarantined as its first MiB and counted as a loss, the rest goes on', async () => {
-  const desk = await openDesk({ source: { maxEntryBytes: 1_000 } })
-  const before = desk.add(2, START - 10 * MINUTE)
-  desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, data: { text: 'x'.repeat(5_000) } })
-  const after = desk.add(2, START - SECOND)
-  await untilRest(desk)
-  expect(await desk.ids()).toEqual([...before, ...after])
-  expect(await quarantinedOf(desk)).toBe(1)
+  const harness = await openHarness({ source: { maxEntryBytes: 1_000 } })
+  const before = harness.add(2, START - 10 * MINUTE)
+  harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, data: { text: 'x'.repeat(5_000) } })
+  const after = harness.add(2, START - SECOND)
+  await untilRest(harness)
+  expect(await harness.ids()).toEqual([...before, ...after])
+  expect(await quarantinedOf(harness)).toBe(1)
 })
 
 it('a page with invalid JSON anywhere is not kept at all', async () => {
-  const desk = await openDesk()
-  const [first] = desk.add(30, START - SECOND)
-  await desk.step()
-  desk.mock.setFault('truncated', 1)
-  expect(await desk.try()).toMatchObject({ message: expect.any(String) as string })
-  expect(await desk.ids()).toEqual([first])
+  const harness = await openHarness()
+  const [first] = harness.add(30, START - SECOND)
+  await harness.step()
+  harness.mock.setFault('truncated', 1)
+  expect(await harness.try()).toMatchObject({ message: expect.any(String) as string })
+  expect(await harness.ids()).toEqual([first])
 })
 
 it('an answer of another shape is a bad reply, told and tried again', async () => {
-  const desk = await openDesk()
-  const ids = desk.add(30, START - SECOND)
-  await desk.step()
-  desk.mock.setFault('wrong_shape', { nth: [2] })
-  expect(await desk.try()).toBeInstanceOf(Error)
-  await untilRest(desk)
-  expect(await desk.ids()).toEqual(ids)
+  const harness = await openHarness()
+  const ids = harness.add(30, START - SECOND)
+  await harness.step()
+  harness.mock.setFault('wrong_shape', { nth: [2] })
+  expect(await harness.try()).toBeInstanceOf(Error)
+  await untilRest(harness)
+  expect(await harness.ids()).toEqual(ids)
 })
 
 it('the count of tries survives a restart: a crash between them does not begin anew', async () => {
-  const desk = await openDesk()
-  desk.add(5, START - 10 * MINUTE)
-  desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
-  await desk.step()
-  await desk.try()
-  await desk.try()
-  expect(desk.state().drain?.badTries).toBe(2)
+  const harness = await openHarness()
+  harness.add(5, START - 10 * MINUTE)
+  harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
+  await harness.step()
+  await harness.try()
+  await harness.try()
+  expect(harness.state().drain?.badTries).toBe(2)
 })
 
 it('no byte of a bad page stands in an error or a log line', async () => {
-  const desk = await openDesk()
-  desk.add(3, START - 10 * MINUTE)
-  desk.mock.add({
+  const harness = await openHarness()
+  harness.add(3, START - 10 * MINUTE)
+  harness.mock.add({
     at: START - 9 * MINUTE,
     visibleAt: 0,
     defect: 'poison',
     data: { secret: 'content-to-hide' },
   })
-  desk.add(3, START - SECOND)
-  const errors = await untilRest(desk, 100)
-  const told = [...errors.map((error) => error?.stack ?? ''), ...desk.log.lines].join('\n')
-  expect(told).not.toContain('content-to-hide')
+  harness.add(3, START - SECOND)
+  const errors = await untilRest(harness, 100)
+  const reported = [...errors.map((error) => error?.stack ?? ''), ...harness.log.lines].join('\n')
+  expect(reported).not.toContain('content-to-hide')
 })
 
 it('a page of `from` itself and a malformed element is not taken for an empty one, as often as it comes', async () => {
-  const desk = await openDesk({ switches: { from: 'inclusive', page_cap: 2 } })
+  const harness = await openHarness({ switches: { from: 'inclusive', page_cap: 2 } })
   const ids: string[] = []
   for (let i = 9; i > 5; i--) {
-    ids.push(...desk.add(2, START - i * MINUTE))
-    desk.mock.add({ at: START - i * MINUTE + 30 * SECOND, visibleAt: 0, defect: 'not_an_object' })
+    ids.push(...harness.add(2, START - i * MINUTE))
+    harness.mock.add({ at: START - i * MINUTE + 30 * SECOND, visibleAt: 0, defect: 'not_an_object' })
   }
-  ids.push(...desk.add(2, START - SECOND))
-  await untilRest(desk, 200)
-  expect(await desk.ids()).toEqual(ids)
+  ids.push(...harness.add(2, START - SECOND))
+  await untilRest(harness, 200)
+  expect(await harness.ids()).toEqual(ids)
 })
 
 it('a page that is given up in its middle leaves its request: its place in budget and room comes back', async () => {
-  const desk = await openDesk()
+  const harness = await openHarness()
   const filler = 'x'.repeat(12_000)
-  for (let i = 0; i < 1_100; i++) desk.mock.add({ at: START - 2_000_000 + i * 1_000, data: { filler } })
-  await desk.step()
-  const told = desk.reporter.codes.length
-  const parts = desk.source.read(desk.cursor, new AbortController().signal)
-  const first = await driven(desk.clock, parts.next())
+  for (let i = 0; i < 1_100; i++) harness.mock.add({ at: START - 2_000_000 + i * 1_000, data: { filler } })
+  await harness.step()
+  const reported = harness.reporter.codes.length
+  const parts = harness.source.read(harness.cursor, new AbortController().signal)
+  const first = await driven(harness.clock, parts.next())
   expect(first.done).toBe(false)
   expect(first.value?.cursor).toBeUndefined()
-  expect(desk.reporter.codes).toHaveLength(told)
-  await driven(desk.clock, parts.return(undefined))
-  expect(desk.reporter.codes).toHaveLength(told + 1)
+  expect(harness.reporter.codes).toHaveLength(reported)
+  await driven(harness.clock, parts.return(undefined))
+  expect(harness.reporter.codes).toHaveLength(reported + 1)
 })
 
 it('fetches of an earlier reading that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
-  const desk = await openDesk({ source: { once: true } })
-  const before = desk.add(10, START - 40 * HOUR)
+  const harness = await openHarness({ source: { once: true } })
+  const before = harness.add(10, START - 40 * HOUR)
   const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
   const fetches = Array.from(
     { length: 300 },
-    (_, i) => desk.mock.add({ ...own, at: START - 30 * HOUR + i * 5 * MINUTE }).id,
+    (_, i) => harness.mock.add({ ...own, at: START - 30 * HOUR + i * 5 * MINUTE }).id,
   )
-  desk.mock.add({ at: START - 4 * HOUR, visibleAt: 0, defect: 'poison' })
-  const after = desk.add(100, START - MINUTE)
-  await untilRest(desk, 200)
-  expect(await desk.ids()).toEqual([...before, ...fetches, ...after])
-  expect(desk.reporter.gaps).toBe(0)
+  harness.mock.add({ at: START - 4 * HOUR, visibleAt: 0, defect: 'poison' })
+  const after = harness.add(100, START - MINUTE)
+  await untilRest(harness, 200)
+  expect(await harness.ids()).toEqual([...before, ...fetches, ...after])
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 const failing = (status: number): HttpReply => ({
@@ -343,36 +359,36 @@ function tooMuch(how: Trouble, most: number, isOn = () => true) {
 
 describe.each(troubles)('pages that end as %s', (how) => {
   it('are asked for in smaller pieces where they are too large for something in between, and nothing is passed', async () => {
-    const desk = await openDesk({ wrap: tooMuch(how, 200) })
-    const ids = desk.add(2_500, START - SECOND)
-    await untilRest(desk, 100)
-    expect(await desk.ids()).toEqual(ids)
-    expect(new Set(takesOf(desk.asked()))).toEqual(how === 'reset' ? new Set([1000, 100]) : new Set([100]))
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    const harness = await openHarness({ wrap: tooMuch(how, 200) })
+    const ids = harness.add(2_500, START - SECOND)
+    await untilRest(harness, 100)
+    expect(await harness.ids()).toEqual(ids)
+    expect(new Set(takesOf(harness.asked()))).toEqual(how === 'reset' ? new Set([1000, 100]) : new Set([100]))
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
   it('whatever their size are an outage, which holds: nothing is passed, and reading goes on behind it as before', async () => {
     const outage = { on: false }
-    const desk = await openDesk({ wrap: tooMuch(how, 0, () => outage.on) })
-    const ids = desk.add(50, START - SECOND)
-    await desk.step()
+    const harness = await openHarness({ wrap: tooMuch(how, 0, () => outage.on) })
+    const ids = harness.add(50, START - SECOND)
+    await harness.step()
     outage.on = true
-    for (let i = 0; i < 60; i++) expect(await desk.try()).toBeInstanceOf(Error)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
-    expect(desk.state().drain?.probe).toBe(null)
+    for (let i = 0; i < 60; i++) expect(await harness.try()).toBeInstanceOf(Error)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    expect(harness.state().drain?.probe).toBe(null)
     // Smaller ones might hold nothing but the entry that they begin at.
-    expect(desk.state().drain?.narrowTake).toBe(100)
+    expect(harness.state().drain?.narrowTake).toBe(100)
     outage.on = false
-    while (desk.clock.advance(desk.clock.now() + 2 * HOUR));
-    ids.push(...desk.add(3_000))
-    await desk.live(desk.clock.now() + 20 * MINUTE)
-    expect(await desk.ids()).toEqual(ids)
-    expect(takesOf(desk.asked()).at(-1)).toBe(1000)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    while (harness.clock.advance(harness.clock.now() + 2 * HOUR));
+    ids.push(...harness.add(3_000))
+    await harness.live(harness.clock.now() + 20 * MINUTE)
+    expect(await harness.ids()).toEqual(ids)
+    expect(takesOf(harness.asked()).at(-1)).toBe(1000)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
   it('are asked for in smaller pieces by a walk over the past too', async () => {
-    const at = openRangeStand({ wrap: tooMuch(how, 200) })
+    const at = openRangeSetup({ wrap: tooMuch(how, 200) })
     spread(at, 2_500)
     const read = await at.walk(100)
     expect(compared(read.ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
@@ -382,21 +398,23 @@ describe.each(troubles)('pages that end as %s', (how) => {
 
 it('failures of an outage do not count towards a page that is bad: one bad answer among them passes nothing', async () => {
   const outage = { on: false }
-  const desk = await openDesk({ wrap: tooMuch('504', 0, () => outage.on) })
-  const ids = desk.add(20, START - SECOND)
-  await desk.step()
+  const harness = await openHarness({ wrap: tooMuch('504', 0, () => outage.on) })
+  const ids = harness.add(20, START - SECOND)
+  await harness.step()
   outage.on = true
-  for (let i = 0; i < 20; i++) await desk.try()
+  for (let i = 0; i < 20; i++) await harness.try()
   outage.on = false
-  desk.mock.setFault('truncated', { nth: [desk.mock.requests.length + 1, desk.mock.requests.length + 2] })
-  await desk.try()
-  await desk.try()
+  harness.mock.setFault('truncated', {
+    nth: [harness.mock.requests.length + 1, harness.mock.requests.length + 2],
+  })
+  await harness.try()
+  await harness.try()
   outage.on = true
-  for (let i = 0; i < 5; i++) await desk.try()
+  for (let i = 0; i < 5; i++) await harness.try()
   outage.on = false
-  await untilRest(desk, 100)
-  expect(await desk.ids()).toEqual(ids)
-  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  await untilRest(harness, 100)
+  expect(await harness.ids()).toEqual(ids)
+  expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })
 
 it('a host that cannot be reached says nothing about a page: it stays as large as it is', async () => {
@@ -405,14 +423,14 @@ it('a host that cannot be reached says nothing about a page: it stays as large a
     (send: Transport): Transport =>
     (request, signal) =>
       outage.on ? Promise.reject(new ConnectorError('unreachable', 'refused')) : send(request, signal)
-  const desk = await openDesk({ wrap })
-  desk.add(20, START - SECOND)
-  await desk.step()
+  const harness = await openHarness({ wrap })
+  harness.add(20, START - SECOND)
+  await harness.step()
   outage.on = true
-  for (let i = 0; i < 10; i++) expect(await desk.try()).toBeInstanceOf(Error)
+  for (let i = 0; i < 10; i++) expect(await harness.try()).toBeInstanceOf(Error)
   outage.on = false
-  await untilRest(desk)
-  expect(new Set(takesOf(desk.asked()))).toEqual(new Set([1000]))
+  await untilRest(harness)
+  expect(new Set(takesOf(harness.asked()))).toEqual(new Set([1000]))
 })
 
 it.each([
@@ -422,29 +440,29 @@ it.each([
 ])(
   'an id that is no text (half a character) is no place to go on from: %s',
   async (_name, before, timestamp) => {
-    const desk = await openDesk()
-    const ids = desk.add(before, START - 10 * MINUTE)
+    const harness = await openHarness()
+    const ids = harness.add(before, START - 10 * MINUTE)
     const raw = Buffer.from(`{"id":"\\ud800","timestamp":"${timestamp}","type":"auth:login"}`)
-    desk.mock.add({ at: START - 5 * MINUTE, visibleAt: 0, raw })
-    await untilRest(desk, 100).catch(() => undefined)
-    await driven(desk.clock, desk.clock.sleep(5 * MINUTE))
-    ids.push(...desk.add(5, START))
-    await untilRest(desk, 300)
-    expect(await desk.ids()).toEqual(expect.arrayContaining(ids))
+    harness.mock.add({ at: START - 5 * MINUTE, visibleAt: 0, raw })
+    await untilRest(harness, 100).catch(() => undefined)
+    await driven(harness.clock, harness.clock.sleep(5 * MINUTE))
+    ids.push(...harness.add(5, START))
+    await untilRest(harness, 300)
+    expect(await harness.ids()).toEqual(expect.arrayContaining(ids))
   },
 )
 
 it('a page that the server repeats, with malformed elements in it, is no page of malformed elements alone', async () => {
-  const desk = await openDesk({ switches: { from: 'inclusive' } })
-  const first = desk.add(1_200, START - 20 * MINUTE)
-  const malformed = desk.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'no_id' })
+  const harness = await openHarness({ switches: { from: 'inclusive' } })
+  const first = harness.add(1_200, START - 20 * MINUTE)
+  const malformed = harness.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'no_id' })
   expect(malformed.defect).toBe('no_id')
-  const second = desk.add(1_200, START - SECOND)
+  const second = harness.add(1_200, START - SECOND)
   // The second page of all, which has the malformed one in it, comes again in the place of the third.
-  desk.mock.setFault('repeated_page', { nth: [4] })
-  await untilRest(desk)
-  const asked = desk.asked()
+  harness.mock.setFault('repeated_page', { nth: [4] })
+  await untilRest(harness)
+  const asked = harness.asked()
   expect(asked.flatMap(({ faults }) => faults)).toEqual(['repeated_page'])
-  expect(await desk.ids()).toEqual([...first, ...second])
+  expect(await harness.ids()).toEqual([...first, ...second])
   expect(endpoints(asked)).not.toContain('search')
 })

@@ -10,7 +10,7 @@ import {
   overlapStart,
 } from '../../../../src/sources/audit/cursor.ts'
 import { walkFrom } from '../../../../src/sources/audit/walk.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const us = (ms: number) => ms * 1000
 const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })

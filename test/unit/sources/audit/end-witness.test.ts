@@ -1,8 +1,8 @@
 // Who may say that the log ends here: a witness that fails says nothing either way, and who says less than was known contradicts nobody.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
+import { MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
 
 type Kind = 'page' | 'latest' | 'search' | 'earliest'
 type Mistake = (kind: Kind, nth: number) => [status: number, body: string] | undefined
@@ -29,76 +29,78 @@ const mistaken =
     }
   }
 
-const unreadOf = async (desk: Desk) => {
-  const met = new Set(await desk.ids())
-  return desk.mock.entries().filter(({ id }) => !met.has(id)).length
+const unreadOf = async (harness: Harness) => {
+  const met = new Set(await harness.ids())
+  return harness.mock.entries().filter(({ id }) => !met.has(id)).length
 }
 
 const failing: [number, string] = [500, '{"error":"no"}']
 const broken: [number, string] = [200, '{"log":{"id":"abc","timest']
 
 test('malformed elements alone are no end while `latest` fails: what stands behind them is read', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     switches: { page_cap: 3 },
     wrap: mistaken((kind) => (kind === 'latest' ? failing : undefined)),
   })
-  desk.add(6, START - 20 * MINUTE)
+  harness.add(6, START - 20 * MINUTE)
   for (let i = 0; i < 3; i++)
-    desk.mock.add({ at: START - 15 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id' })
-  desk.add(4, START - 5 * MINUTE)
-  await desk.live(START + 30 * MINUTE)
-  expect(await unreadOf(desk)).toBe(3)
-  expect(desk.journal.stats().quarantined).toBe(3)
+    harness.mock.add({ at: START - 15 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id' })
+  harness.add(4, START - 5 * MINUTE)
+  await harness.live(START + 30 * MINUTE)
+  expect(await unreadOf(harness)).toBe(3)
+  expect(harness.journal.stats().quarantined).toBe(3)
 })
 
 test('a `latest` that cannot be read is told as that, one that shows nothing is not', async () => {
-  for (const [answer, told] of [
+  for (const [answer, reported] of [
     [broken, 1],
     [[200, 'null'] as [number, string], 0],
   ] as const) {
-    const desk = await openDesk({
+    const harness = await openHarness({
       wrap: mistaken((kind, nth) => {
         if (kind === 'page' && nth >= 2) return [200, '[]']
         return kind === 'latest' ? answer : undefined
       }),
     })
-    desk.add(5, START - MINUTE)
+    harness.add(5, START - MINUTE)
     const faults: string[] = []
-    for (let i = 0; i < 4; i++) faults.push((await desk.try())?.message ?? '')
-    expect(faults.filter((text) => text.includes('when the end of the log was checked'))).toHaveLength(told)
+    for (let i = 0; i < 4; i++) faults.push((await harness.try())?.message ?? '')
+    expect(faults.filter((text) => text.includes('when the end of the log was checked'))).toHaveLength(
+      reported,
+    )
   }
 })
 
 test('where nobody can say that the log ends, it is asked again at the next poll, and not at once', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: mistaken((kind, nth) => {
       if (kind === 'page' && nth >= 2) return [200, '[]']
       return kind === 'latest' || kind === 'search' ? broken : undefined
     }),
   })
-  desk.add(5, START - MINUTE)
-  await desk.live(START + 30 * MINUTE)
+  harness.add(5, START - MINUTE)
+  await harness.live(START + 30 * MINUTE)
   // Six polls and the first: three empty pages, each with its `latest`, and `search` at last.
-  expect(endpoints(desk.asked()).length).toBeLessThanOrEqual(7 * 8 + 1)
-  expect(desk.state().caughtUp).toBe(false)
-  expect(desk.reporter.gaps).toBe(0)
+  expect(endpoints(harness.asked()).length).toBeLessThanOrEqual(7 * 8 + 1)
+  expect(harness.state().caughtUp).toBe(false)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test('a head that is gone is no gap where `latest` shows nothing newer, and nobody is asked twice for it', async () => {
-  const desk = await openDesk({ source: { lookbackMs: 0 } })
-  const ids = desk.add(5, START - MINUTE)
-  await desk.live(START + MINUTE)
-  desk.mock.purge([ids.at(-1) ?? ''])
-  desk.asked()
-  await desk.live(START + 6 * MINUTE)
-  expect(desk.state().caughtUp).toBe(true)
-  expect(desk.reporter.gaps).toBe(0)
-  expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toEqual([])
-  expect(endpoints(desk.asked()).filter((name) => name === 'search').length).toBeLessThanOrEqual(2)
+  const harness = await openHarness({ source: { lookbackMs: 0 } })
+  const ids = harness.add(5, START - MINUTE)
+  await harness.live(START + MINUTE)
+  harness.mock.purge([ids.at(-1) ?? ''])
+  harness.asked()
+  await harness.live(START + 6 * MINUTE)
+  expect(harness.state().caughtUp).toBe(true)
+  expect(harness.reporter.gaps).toBe(0)
+  expect(harness.log.lines.filter((line) => line.includes('Possible gap'))).toEqual([])
+  expect(endpoints(harness.asked()).filter((name) => name === 'search').length).toBeLessThanOrEqual(2)
 })
 
 test('a place that `search` does not find by mistake is no end where `latest` fails: it is asked again', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     source: { once: true },
     wrap: mistaken((kind, nth) => {
       if (kind === 'page' && nth === 2) return [404, '{"error":"no such entry"}']
@@ -106,10 +108,10 @@ test('a place that `search` does not find by mistake is no end where `latest` fa
       return kind === 'latest' ? failing : undefined
     }),
   })
-  desk.add(3_000, START - MINUTE)
-  for (let i = 0; i < 40 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
-  expect(await unreadOf(desk)).toBe(0)
-  expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
+  harness.add(3_000, START - MINUTE)
+  for (let i = 0; i < 40 && !harness.source.plan(harness.cursor).caughtUp; i++) await harness.try()
+  expect(await unreadOf(harness)).toBe(0)
+  expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
 })
 
 test('the same holds where that is the first thing a poll meets', async () => {
@@ -119,12 +121,12 @@ test('the same holds where that is the first thing a poll meets', async () => {
     if (kind === 'search' && state.searches-- > 0) return [200, '{}']
     return kind === 'latest' ? failing : undefined
   })
-  const desk = await openDesk({ wrap })
-  desk.add(5, START - MINUTE)
-  await desk.live(START + MINUTE)
+  const harness = await openHarness({ wrap })
+  harness.add(5, START - MINUTE)
+  await harness.live(START + MINUTE)
   // Of the trail, and of the head itself.
   Object.assign(state, { pages: 2, searches: 1 })
-  desk.add(3, START + 2 * MINUTE)
-  await desk.live(START + 7 * MINUTE)
-  expect(await unreadOf(desk)).toBe(0)
+  harness.add(3, START + 2 * MINUTE)
+  await harness.live(START + 7 * MINUTE)
+  expect(await unreadOf(harness)).toBe(0)
 })

@@ -1,8 +1,8 @@
 // The end of the log as the head takes it: what one answer says of it by mistake is held against others, and what stays unread is told.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { DAY, MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
+import { DAY, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
 
 const reply = (text: string, status = 200, type = 'application/json'): HttpReply => ({
   ...{ status, headers: { 'content-type': type } },
@@ -28,18 +28,21 @@ const mistaken =
   }
 
 const openOnce = (mistake: Mistake) =>
-  openDesk({ source: { once: true, start: { kind: 'earliest' } }, wrap: mistaken(mistake) })
+  openHarness({ source: { once: true, start: { kind: 'earliest' } }, wrap: mistaken(mistake) })
 
 /** As `run --once` does: until the source says that it has read all. */
-async function readOnce(desk: Desk, most = 100) {
+async function readOnce(harness: Harness, most = 100) {
   let steps = 0
-  for (; steps < most && !desk.source.plan(desk.cursor).caughtUp; steps++) await desk.try()
-  return { caughtUp: desk.source.plan(desk.cursor).caughtUp, unread: unreadOf(desk, await desk.ids()) }
+  for (; steps < most && !harness.source.plan(harness.cursor).caughtUp; steps++) await harness.try()
+  return {
+    caughtUp: harness.source.plan(harness.cursor).caughtUp,
+    unread: unreadOf(harness, await harness.ids()),
+  }
 }
 
-const unreadOf = (desk: Desk, ids: readonly string[]) => {
+const unreadOf = (harness: Harness, ids: readonly string[]) => {
   const met = new Set(ids)
-  return desk.mock.entries().filter(({ id }) => !met.has(id)).length
+  return harness.mock.entries().filter(({ id }) => !met.has(id)).length
 }
 
 const whole = { caughtUp: true, unread: 0 }
@@ -57,38 +60,38 @@ const mistakes: [string, () => HttpReply][] = [
 test.each(
   mistakes.flatMap(([name, answer]) => [1, 2, Infinity].map((most) => [name, most, answer] as const)),
 )('a page that is empty by mistake is no end where `latest` %s, %d times', async (_name, most, answer) => {
-  const desk = await openOnce((kind, nth) => {
+  const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth === 2) return reply('[]')
     return kind === 'latest' && nth <= most ? answer() : undefined
   })
-  desk.add(3_000)
-  expect(await readOnce(desk)).toEqual(whole)
-  expect(desk.reporter.gaps).toBe(0)
+  harness.add(3_000)
+  expect(await readOnce(harness)).toEqual(whole)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test.each(mistakes)(
   'pages that stay empty by mistake are no end where `latest` %s each time: `search` tells better',
   async (_name, answer) => {
-    const desk = await openOnce((kind, nth) => {
+    const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
       return kind === 'latest' ? answer() : undefined
     })
-    desk.add(3_000)
-    expect((await readOnce(desk)).unread === 0 || desk.reporter.gaps > 0).toBe(true)
+    harness.add(3_000)
+    expect((await readOnce(harness)).unread === 0 || harness.reporter.gaps > 0).toBe(true)
   },
 )
 
 test.each(mistakes)(
   'pages that stay empty by mistake behind the reach of `search` are no end where `latest` %s each time',
   async (_name, answer) => {
-    const desk = await openOnce((kind, nth) => {
+    const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
       return kind === 'latest' ? answer() : undefined
     })
-    for (let i = 0; i < 3_000; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
-    desk.add(10)
-    expect(await readOnce(desk)).toEqual(whole)
-    expect(desk.reporter.gaps).toBe(0)
+    for (let i = 0; i < 3_000; i++) harness.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+    harness.add(10)
+    expect(await readOnce(harness)).toEqual(whole)
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
@@ -96,36 +99,36 @@ test.each(mistakes)(
   'nobody says that all is read of a log that ends behind the reach of `search` while `latest` %s, and all do once it tells',
   async (_name, answer) => {
     let isMute = true
-    const desk = await openOnce((kind) => (kind === 'latest' && isMute ? answer() : undefined))
-    for (let i = 0; i < 30; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
-    expect(await readOnce(desk)).toEqual({ caughtUp: false, unread: 0 })
+    const harness = await openOnce((kind) => (kind === 'latest' && isMute ? answer() : undefined))
+    for (let i = 0; i < 30; i++) harness.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+    expect(await readOnce(harness)).toEqual({ caughtUp: false, unread: 0 })
     isMute = false
-    expect(await readOnce(desk)).toEqual(whole)
-    expect(desk.reporter.gaps).toBe(0)
+    expect(await readOnce(harness)).toEqual(whole)
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
 test('an end that nothing proves is looked at again at the next poll, and not in between', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     source: { start: { kind: 'earliest' } },
     wrap: mistaken((kind) => (kind === 'latest' ? reply('{}') : undefined)),
   })
-  for (let i = 0; i < 30; i++) desk.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
-  await desk.live(START + 10 * MINUTE)
-  desk.asked()
-  await desk.live(START + 70 * MINUTE)
-  expect(endpoints(desk.asked()).filter((name) => name === 'search')).toHaveLength(12)
+  for (let i = 0; i < 30; i++) harness.mock.add({ at: START - 400 * DAY + i * MINUTE, visibleAt: 0 })
+  await harness.live(START + 10 * MINUTE)
+  harness.asked()
+  await harness.live(START + 70 * MINUTE)
+  expect(endpoints(harness.asked()).filter((name) => name === 'search')).toHaveLength(12)
 })
 
 test.each(mistakes)(
   'a log whose `latest` %s for ever has an end all the same, by `search`, and no gap',
   async (_name, answer) => {
-    const desk = await openOnce((kind) => (kind === 'latest' ? answer() : undefined))
-    desk.add(30)
-    expect(await readOnce(desk)).toEqual(whole)
-    expect(endpoints(desk.asked()).length).toBeLessThan(15)
-    expect(desk.log.lines.filter((line) => line.includes('stays empty'))).toEqual([])
-    expect(desk.reporter.gaps).toBe(0)
+    const harness = await openOnce((kind) => (kind === 'latest' ? answer() : undefined))
+    harness.add(30)
+    expect(await readOnce(harness)).toEqual(whole)
+    expect(endpoints(harness.asked()).length).toBeLessThan(15)
+    expect(harness.log.lines.filter((line) => line.includes('stays empty'))).toEqual([])
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
@@ -133,14 +136,14 @@ test.each([500, 403])(
   'a `latest` that answers %d holds up no backlog and no poll, and is told',
   async (status) => {
     const wrap = mistaken((kind) => (kind === 'latest' ? reply('{"error":"no"}', status) : undefined))
-    const desk = await openDesk({ wrap, source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
-    desk.add(1_000)
+    const harness = await openHarness({ wrap, source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
+    harness.add(1_000)
     for (let hour = 1; hour <= 3; hour++) {
-      await desk.live(START + hour * 60 * MINUTE)
-      expect(unreadOf(desk, await desk.ids())).toBe(0)
-      desk.add(5)
+      await harness.live(START + hour * 60 * MINUTE)
+      expect(unreadOf(harness, await harness.ids())).toBe(0)
+      harness.add(5)
     }
-    expect(desk.log.lines.filter((line) => line.includes('newest entry'))).toHaveLength(1)
+    expect(harness.log.lines.filter((line) => line.includes('newest entry'))).toHaveLength(1)
   },
 )
 
@@ -151,75 +154,75 @@ test.each(['exclusive', 'inclusive'] as const)(
       if (kind === 'page' && nth === 2) return reply('[]')
       return kind === 'latest' ? reply('{"error":"no"}', 500) : undefined
     })
-    const desk = await openDesk({ switches: { from }, source: { once: true }, wrap })
-    desk.add(30, START - 10 * MINUTE)
-    desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
-    expect(await readOnce(desk)).toMatchObject({ caughtUp: true })
-    expect(endpoints(desk.asked()).length).toBeLessThan(25)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
+    const harness = await openHarness({ switches: { from }, source: { once: true }, wrap })
+    harness.add(30, START - 10 * MINUTE)
+    harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
+    expect(await readOnce(harness)).toMatchObject({ caughtUp: true })
+    expect(endpoints(harness.asked()).length).toBeLessThan(25)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 1, gaps: 0 })
   },
 )
 
 test('what says more than that `latest` fails is no answer of it: a refused key holds the drain where it is', async () => {
-  const desk = await openOnce((kind) => (kind === 'latest' ? reply('{"error":"no"}', 401) : undefined))
-  desk.add(30)
-  expect((await readOnce(desk)).caughtUp).toBe(false)
-  expect(await desk.try()).toMatchObject({ code: 'unauthorized' })
+  const harness = await openOnce((kind) => (kind === 'latest' ? reply('{"error":"no"}', 401) : undefined))
+  harness.add(30)
+  expect((await readOnce(harness)).caughtUp).toBe(false)
+  expect(await harness.try()).toMatchObject({ code: 'unauthorized' })
 })
 
 test('where neither `latest` nor `search` can be read, nobody says that all is read', async () => {
   const broken = () => reply('{"log":{"id":"abc","timest')
-  const desk = await openOnce((kind, nth) => {
+  const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth >= 2) return reply('[]')
     return kind === 'latest' || kind === 'search' ? broken() : undefined
   })
-  desk.add(3_000)
-  expect((await readOnce(desk)).caughtUp).toBe(false)
-  expect(desk.reporter.gaps).toBe(0)
+  harness.add(3_000)
+  expect((await readOnce(harness)).caughtUp).toBe(false)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test('a page that is empty by mistake is no end where `latest` lags behind what it told before', async () => {
-  const desk = await openOnce((kind, nth) => {
+  const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth === 6) return reply('[]')
     return kind === 'latest' && nth === 2 ? reply(JSON.stringify({ log: oldest })) : undefined
   })
-  desk.add(8_000)
-  const oldest = JSON.parse(Buffer.from(desk.mock.entries()[0]?.raw ?? '{}').toString()) as unknown
-  expect(await readOnce(desk)).toEqual(whole)
+  harness.add(8_000)
+  const oldest = JSON.parse(Buffer.from(harness.mock.entries()[0]?.raw ?? '{}').toString()) as unknown
+  expect(await readOnce(harness)).toEqual(whole)
 })
 
 test.each([1, Infinity])(
   'a place that `search` does not find by mistake, %d times, is no end where `latest` told of more',
   async (most) => {
-    const desk = await openOnce((kind, nth) => {
+    const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2) return reply('[]')
       return kind === 'search' && nth <= most ? reply('{}') : undefined
     })
-    desk.add(3_000)
-    const { caughtUp } = await readOnce(desk)
+    harness.add(3_000)
+    const { caughtUp } = await readOnce(harness)
     // Pages never lead on: what there is behind them can only be told.
-    expect(!caughtUp || desk.reporter.gaps > 0).toBe(true)
+    expect(!caughtUp || harness.reporter.gaps > 0).toBe(true)
   },
 )
 
 test('behind an entry that stays unreadable `search` alone does not say that nothing follows', async () => {
-  const desk = await openOnce((kind, nth) => (kind === 'search' && nth === 1 ? reply('{}') : undefined))
-  desk.add(20, START - 20 * MINUTE)
-  desk.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'poison' })
-  desk.add(20, START - 5 * MINUTE + SECOND)
-  const { unread } = await readOnce(desk)
+  const harness = await openOnce((kind, nth) => (kind === 'search' && nth === 1 ? reply('{}') : undefined))
+  harness.add(20, START - 20 * MINUTE)
+  harness.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'poison' })
+  harness.add(20, START - 5 * MINUTE + SECOND)
+  const { unread } = await readOnce(harness)
   expect(unread).toBe(1)
 })
 
 test('an entry of the head’s own second that no page shows is told, a microsecond behind the head too', async () => {
-  const desk = await openOnce((kind, nth) => (kind === 'page' && nth >= 2 ? reply('[]') : undefined))
-  desk.mock.add({ at: START - MINUTE, visibleAt: 0 })
-  desk.mock.add({ at: START - SECOND, visibleAt: 0 })
-  await desk.step()
-  await desk.step()
-  desk.mock.add({ atUs: (START - SECOND) * 1000 + 1, visibleAt: 0 })
-  const { caughtUp, unread } = await readOnce(desk)
-  expect({ unread, told: !caughtUp || desk.reporter.gaps > 0 }).toEqual({ unread: 1, told: true })
+  const harness = await openOnce((kind, nth) => (kind === 'page' && nth >= 2 ? reply('[]') : undefined))
+  harness.mock.add({ at: START - MINUTE, visibleAt: 0 })
+  harness.mock.add({ at: START - SECOND, visibleAt: 0 })
+  await harness.step()
+  await harness.step()
+  harness.mock.add({ atUs: (START - SECOND) * 1000 + 1, visibleAt: 0 })
+  const { caughtUp, unread } = await readOnce(harness)
+  expect({ unread, reported: !caughtUp || harness.reporter.gaps > 0 }).toEqual({ unread: 1, reported: true })
 })
 
 test.each(mistakes)(
@@ -232,9 +235,9 @@ test.each(mistakes)(
       const wrap = mistaken((kind, nth) =>
         (kind === 'earliest' || kind === 'search') && nth === 1 ? answer() : undefined,
       )
-      const desk = await openDesk({ source: { once: true, start }, wrap })
-      desk.add(30)
-      expect(await readOnce(desk)).toEqual(whole)
+      const harness = await openHarness({ source: { once: true, start }, wrap })
+      harness.add(30)
+      expect(await readOnce(harness)).toEqual(whole)
     }
   },
 )
@@ -246,42 +249,42 @@ function openBlind() {
     if (kind === 'page' && blind.pages) return reply('[]')
     return kind === 'search' && blind.search ? reply('{}') : undefined
   })
-  return { blind, desk: openDesk({ wrap }) }
+  return { blind, harness: openHarness({ wrap }) }
 }
 
 test('newer entries that nothing leads to are told as one gap, not once a poll, and read once something does', async () => {
-  const { blind, desk: opening } = openBlind()
-  const desk = await opening
-  const ids = desk.add(5)
-  await desk.live(START + MINUTE)
+  const { blind, harness: opening } = openBlind()
+  const harness = await opening
+  const ids = harness.add(5)
+  await harness.live(START + MINUTE)
   blind.pages = blind.search = true
-  ids.push(...desk.add(5, START + 2 * MINUTE))
-  await desk.live(START + 60 * MINUTE)
-  expect(desk.reporter.gaps).toBe(1)
-  expect(desk.log.lines.filter((line) => line.includes('Possible gap'))).toHaveLength(1)
+  ids.push(...harness.add(5, START + 2 * MINUTE))
+  await harness.live(START + 60 * MINUTE)
+  expect(harness.reporter.gaps).toBe(1)
+  expect(harness.log.lines.filter((line) => line.includes('Possible gap'))).toHaveLength(1)
   blind.pages = blind.search = false
-  await desk.live(START + 70 * MINUTE)
-  expect(await desk.ids()).toEqual(ids)
-  expect(desk.journal.stats().gaps).toBe(1)
+  await harness.live(START + 70 * MINUTE)
+  expect(await harness.ids()).toEqual(ids)
+  expect(harness.journal.stats().gaps).toBe(1)
   // The next one is another place.
   blind.pages = blind.search = true
-  desk.add(5)
-  await desk.live(START + 130 * MINUTE)
-  expect(desk.journal.stats().gaps).toBe(2)
+  harness.add(5)
+  await harness.live(START + 130 * MINUTE)
+  expect(harness.journal.stats().gaps).toBe(2)
 })
 
 test('a gap that was told is not told again where its place is found by time at last', async () => {
-  const { blind, desk: opening } = openBlind()
-  const desk = await opening
-  desk.add(5)
-  await desk.live(START + MINUTE)
+  const { blind, harness: opening } = openBlind()
+  const harness = await opening
+  harness.add(5)
+  await harness.live(START + MINUTE)
   blind.pages = blind.search = true
-  const next = desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id
-  await desk.live(START + 30 * MINUTE)
+  const next = harness.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id
+  await harness.live(START + 30 * MINUTE)
   blind.search = false
-  await desk.live(START + 60 * MINUTE)
-  expect(await desk.ids()).toContain(next)
-  expect(desk.reporter.gaps).toBe(1)
+  await harness.live(START + 60 * MINUTE)
+  expect(await harness.ids()).toContain(next)
+  expect(harness.reporter.gaps).toBe(1)
 })
 
 test.each(mistakes)(
@@ -292,52 +295,54 @@ test.each(mistakes)(
       { kind: 'time', atUs: (START - 60 * MINUTE) * 1000 },
     ] as const) {
       const wrap = mistaken((kind, nth) => (kind !== 'page' && nth === 1 ? answer() : undefined))
-      const desk = await openDesk({ source: { once: true, start }, wrap })
-      desk.add(30)
-      expect(await readOnce(desk)).toEqual(whole)
+      const harness = await openHarness({ source: { once: true, start }, wrap })
+      harness.add(30)
+      expect(await readOnce(harness)).toEqual(whole)
     }
   },
 )
 
 test('an empty log is looked at once more on the first poll only', async () => {
-  const desk = await openDesk({ switches: { none: 'null' } })
-  await desk.step()
-  expect(endpoints(desk.asked())).toEqual(['earliest', 'latest', 'earliest'])
-  await desk.live(START + 5 * MINUTE)
-  expect(endpoints(desk.asked())).toEqual(['earliest', 'latest'])
-  expect(desk.state().caughtUp).toBe(true)
+  const harness = await openHarness({ switches: { none: 'null' } })
+  await harness.step()
+  expect(endpoints(harness.asked())).toEqual(['earliest', 'latest', 'earliest'])
+  await harness.live(START + 5 * MINUTE)
+  expect(endpoints(harness.asked())).toEqual(['earliest', 'latest'])
+  expect(harness.state().caughtUp).toBe(true)
 })
 
 test('a `latest` that lags behind the head is no sign of a dead cursor: no search, no gap, nothing told', async () => {
   const state = { lags: false, oldest: '' }
   const wrap = mistaken((kind) => (kind === 'latest' && state.lags ? reply(state.oldest) : undefined))
-  const desk = await openDesk({ wrap })
-  const ids = desk.add(5, START - MINUTE)
-  state.oldest = `{"log":${Buffer.from(desk.mock.entries()[0]?.raw ?? '').toString()}}`
-  await desk.drain()
+  const harness = await openHarness({ wrap })
+  const ids = harness.add(5, START - MINUTE)
+  state.oldest = `{"log":${Buffer.from(harness.mock.entries()[0]?.raw ?? '').toString()}}`
+  await harness.drain()
   state.lags = true
-  await desk.live(START + 30 * MINUTE)
-  ids.push(...desk.add(3))
-  desk.asked()
-  await desk.live(START + 60 * MINUTE)
-  expect(await desk.ids()).toEqual(ids)
-  expect(endpoints(desk.asked())).not.toContain('search')
-  expect(desk.log.lines).toEqual([])
-  expect(desk.reporter.gaps).toBe(0)
+  await harness.live(START + 30 * MINUTE)
+  ids.push(...harness.add(3))
+  harness.asked()
+  await harness.live(START + 60 * MINUTE)
+  expect(await harness.ids()).toEqual(ids)
+  expect(endpoints(harness.asked())).not.toContain('search')
+  expect(harness.log.lines).toEqual([])
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test('a newest entry that is told of once and gone then costs later polls nothing, once `search` has shown the end', async () => {
   const state = { tells: false }
   const ghost = '{"log":{"id":"ghost","timestamp":"2026-11-17T10:01:00","type":"auth:login"}}'
   const wrap = mistaken((kind) => (kind === 'latest' && state.tells ? reply(ghost) : undefined))
-  const desk = await openDesk({ wrap })
-  desk.add(5, START - MINUTE)
-  await desk.drain()
+  const harness = await openHarness({ wrap })
+  harness.add(5, START - MINUTE)
+  await harness.drain()
   state.tells = true
-  await desk.live(START + 6 * MINUTE)
+  await harness.live(START + 6 * MINUTE)
   state.tells = false
-  await desk.live(START + 16 * MINUTE)
-  desk.asked()
-  await desk.live(START + 46 * MINUTE)
-  expect(endpoints(desk.asked())).toEqual(Array.from({ length: 6 }, () => ['page', 'page', 'latest']).flat())
+  await harness.live(START + 16 * MINUTE)
+  harness.asked()
+  await harness.live(START + 46 * MINUTE)
+  expect(endpoints(harness.asked())).toEqual(
+    Array.from({ length: 6 }, () => ['page', 'page', 'latest']).flat(),
+  )
 })

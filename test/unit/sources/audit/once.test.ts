@@ -2,80 +2,80 @@
 import { expect, it } from 'vitest'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, openDesk } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
 
 /** A process of its own: until it says that all is read. */
-async function run(desk: Desk, most = 100): Promise<boolean> {
-  const source = new AuditSource(desk.options)
+async function run(harness: Harness, most = 100): Promise<boolean> {
+  const source = new AuditSource(harness.options)
   for (let i = 0; i < most; i++) {
-    const { caughtUp, dueAt } = source.plan(desk.cursor)
+    const { caughtUp, dueAt } = source.plan(harness.cursor)
     if (caughtUp) return true
-    while (desk.clock.now() < dueAt && desk.clock.advance(dueAt));
-    await desk.try(source)
+    while (harness.clock.now() < dueAt && harness.clock.advance(dueAt));
+    await harness.try(source)
   }
   return false
 }
 
-async function wait(desk: Desk, ms: number): Promise<void> {
-  while (desk.clock.advance(desk.clock.now() + ms));
+async function wait(harness: Harness, ms: number): Promise<void> {
+  while (harness.clock.advance(harness.clock.now() + ms));
 }
 
 it.each(['earliest', 'latest'] as const)(
   'ten entries that came to an empty workspace are all read by the next run (start: %s)',
   async (kind) => {
-    const desk = await openDesk({ source: { once: true, lookbackMs: DAY, start: { kind } } })
-    expect(await run(desk)).toBe(true)
-    await wait(desk, HOUR)
-    const ids = desk.add(10)
-    expect(await run(desk)).toBe(true)
-    expect(await desk.ids()).toEqual(ids)
+    const harness = await openHarness({ source: { once: true, lookbackMs: DAY, start: { kind } } })
+    expect(await run(harness)).toBe(true)
+    await wait(harness, HOUR)
+    const ids = harness.add(10)
+    expect(await run(harness)).toBe(true)
+    expect(await harness.ids()).toEqual(ids)
   },
 )
 
 it('a log whose first entry is malformed is not done before what follows it is read', async () => {
-  const desk = await openDesk({ source: { once: true } })
-  expect(await run(desk)).toBe(true)
-  await wait(desk, HOUR)
-  desk.mock.add({ at: START + 30 * MINUTE, visibleAt: 0, defect: 'no_id' })
-  const ids = desk.add(10)
-  expect(await run(desk)).toBe(true)
-  expect(await desk.ids()).toEqual(ids)
+  const harness = await openHarness({ source: { once: true } })
+  expect(await run(harness)).toBe(true)
+  await wait(harness, HOUR)
+  harness.mock.add({ at: START + 30 * MINUTE, visibleAt: 0, defect: 'no_id' })
+  const ids = harness.add(10)
+  expect(await run(harness)).toBe(true)
+  expect(await harness.ids()).toEqual(ids)
 })
 
 it.each([3 * MINUTE, 40 * MINUTE, 5 * HOUR, 17 * HOUR])(
   'an entry that becomes visible %d ms late is found by a job each hour, as by the daemon',
   async (lateMs) => {
-    const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
-    const ids = desk.add(50, START - SECOND)
-    const late = desk.mock.add({ at: START + 90 * MINUTE, visibleAt: START + 90 * MINUTE + lateMs }).id
+    const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
+    const ids = harness.add(50, START - SECOND)
+    const late = harness.mock.add({ at: START + 90 * MINUTE, visibleAt: START + 90 * MINUTE + lateMs }).id
     for (let hour = 0; hour < 25; hour++) {
-      expect(await run(desk)).toBe(true)
-      await wait(desk, START + (hour + 1) * HOUR - desk.clock.now())
-      ids.push(...desk.add(1))
+      expect(await run(harness)).toBe(true)
+      await wait(harness, START + (hour + 1) * HOUR - harness.clock.now())
+      ids.push(...harness.add(1))
     }
-    expect(await desk.ids()).toContain(late)
+    expect(await harness.ids()).toContain(late)
   },
 )
 
 it('lateness that the last page of a run showed is known to the next run', async () => {
-  const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
-  desk.add(50, START - SECOND)
-  desk.mock.add({ at: START - 3 * HOUR, visibleAt: START + HOUR })
-  await run(desk)
-  await wait(desk, 7 * HOUR)
-  await run(desk)
-  expect(desk.state().lateUs).toBeGreaterThan(2.9 * HOUR * 1000)
+  const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
+  harness.add(50, START - SECOND)
+  harness.mock.add({ at: START - 3 * HOUR, visibleAt: START + HOUR })
+  await run(harness)
+  await wait(harness, 7 * HOUR)
+  await run(harness)
+  expect(harness.state().lateUs).toBeGreaterThan(2.9 * HOUR * 1000)
 })
 
 it('a run makes no sweep that is not due yet', async () => {
-  const desk = await openDesk({ source: { once: true, lookbackMs: DAY } })
-  desk.add(50, START - SECOND)
-  await run(desk)
-  await wait(desk, HOUR)
-  desk.asked()
-  await run(desk)
-  expect(desk.asked().map(({ endpoint }) => endpoint)).not.toContain('search')
+  const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
+  harness.add(50, START - SECOND)
+  await run(harness)
+  await wait(harness, HOUR)
+  harness.asked()
+  await run(harness)
+  expect(harness.asked().map(({ endpoint }) => endpoint)).not.toContain('search')
 })
 
 it('a run is not done while a sweep that is due fails, and it is due in the next run', async () => {
@@ -86,22 +86,22 @@ it('a run is not done while a sweep that is due fails, and it is due in the next
       yield Buffer.from('{"error":"no"}')
     })(),
   })
-  const desk = await openDesk({
+  const harness = await openHarness({
     source: { once: true, lookbackMs: DAY },
     wrap: (send) => (request, signal) =>
       is.out && request.url.includes('/search')
-        ? desk.clock.sleep(SECOND).then(wrong)
+        ? harness.clock.sleep(SECOND).then(wrong)
         : send(request, signal),
   })
-  desk.add(50, START - SECOND)
-  expect(await run(desk)).toBe(true)
-  const late = desk.mock.add({ at: START - 10 * MINUTE, visibleAt: START + 7 * HOUR }).id
-  await wait(desk, 7 * HOUR)
+  harness.add(50, START - SECOND)
+  expect(await run(harness)).toBe(true)
+  const late = harness.mock.add({ at: START - 10 * MINUTE, visibleAt: START + 7 * HOUR }).id
+  await wait(harness, 7 * HOUR)
   is.out = true
-  expect(await run(desk)).toBe(false)
+  expect(await run(harness)).toBe(false)
   is.out = false
-  expect(await run(desk)).toBe(true)
-  expect(await desk.ids()).toContain(late)
+  expect(await run(harness)).toBe(true)
+  expect(await harness.ids()).toContain(late)
 })
 
 const paces = [10, 100, SECOND, 30 * SECOND, 10 * MINUTE, 5 * HOUR]
@@ -113,17 +113,17 @@ it.each(
 )(
   'right after a first drain the overlap covers two minutes: $count entries, one each $apartMs ms (once: $once)',
   async ({ apartMs, count, once }) => {
-    const desk = await openDesk({ source: { once } })
-    for (let i = 1; i <= count; i++) desk.mock.add({ at: START - i * apartMs, visibleAt: 0 })
+    const harness = await openHarness({ source: { once } })
+    for (let i = 1; i <= count; i++) harness.mock.add({ at: START - i * apartMs, visibleAt: 0 })
     const last = START - apartMs
     const spanMs = Math.min(2 * MINUTE, (count - 1) * apartMs)
     // Just before the end of the drain, and as far back as the overlap, or the log, goes.
     const late = [1, spanMs / 2, spanMs - 1].map(
-      (beforeMs) => desk.mock.add({ at: Math.floor(last - beforeMs), visibleAt: START + MINUTE }).id,
+      (beforeMs) => harness.mock.add({ at: Math.floor(last - beforeMs), visibleAt: START + MINUTE }).id,
     )
-    await (once ? run(desk) : desk.drain())
-    await wait(desk, 10 * MINUTE)
-    await (once ? run(desk) : desk.drain())
-    expect(await desk.ids()).toEqual(expect.arrayContaining(late))
+    await (once ? run(harness) : harness.drain())
+    await wait(harness, 10 * MINUTE)
+    await (once ? run(harness) : harness.drain())
+    expect(await harness.ids()).toEqual(expect.arrayContaining(late))
   },
 )

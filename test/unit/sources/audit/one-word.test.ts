@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
-import { HOUR, INSTANCE, MINUTE, START, openDesk } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
-import { compared, openRangeStand, spread } from './range-stand.ts'
+import { HOUR, INSTANCE, MINUTE, START, openHarness } from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
+import { compared, openRangeSetup, spread } from './range-setup.ts'
 
 const reply = (text: string, status = 200, type = 'application/json'): HttpReply => ({
   ...{ status, headers: { 'content-type': type } },
@@ -26,27 +26,27 @@ const dated =
     return { ...answer, headers: { ...answer.headers, date: new Date(at).toUTCString() } }
   }
 
-async function wait(desk: Desk, ms: number): Promise<void> {
-  while (desk.clock.advance(desk.clock.now() + ms));
+async function wait(harness: Harness, ms: number): Promise<void> {
+  while (harness.clock.advance(harness.clock.now() + ms));
 }
 
 test('newer entries that nothing leads to are asked for three times, then told as a gap, and reading rests', async () => {
   const state = { dead: false }
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
       if (state.dead && isPage(request.url)) return reply('[]')
       if (state.dead && request.url.includes('/search')) return reply('{"error":"none"}', 404)
       return send(request, signal)
     },
   })
-  desk.add(5, START - MINUTE)
-  await desk.drain()
+  harness.add(5, START - MINUTE)
+  await harness.drain()
   state.dead = true
-  await wait(desk, 5 * MINUTE)
-  desk.add(1)
-  await desk.drain(12)
-  expect(desk.reporter.gaps).toBe(1)
-  expect(desk.source.plan(desk.cursor).dueAt).toBe(desk.clock.now() + 5 * MINUTE)
+  await wait(harness, 5 * MINUTE)
+  harness.add(1)
+  await harness.drain(12)
+  expect(harness.reporter.gaps).toBe(1)
+  expect(harness.source.plan(harness.cursor).dueAt).toBe(harness.clock.now() + 5 * MINUTE)
 })
 
 test.each([1, 2, 3, 4, 5])(
@@ -54,7 +54,7 @@ test.each([1, 2, 3, 4, 5])(
   async (nth) => {
     const state = { pages: -Infinity }
     const known: string[] = []
-    const desk = await openDesk({
+    const harness = await openHarness({
       switches: { page_cap: 7 },
       wrap: (send) => (request, signal) => {
         const isOld = isPage(request.url) && ++state.pages === nth
@@ -62,31 +62,31 @@ test.each([1, 2, 3, 4, 5])(
         return send({ ...request, url }, signal)
       },
     })
-    known.push(...desk.add(30, START - MINUTE))
-    await desk.drain()
-    await wait(desk, 5 * MINUTE)
-    const fresh = desk.add(40)
+    known.push(...harness.add(30, START - MINUTE))
+    await harness.drain()
+    await wait(harness, 5 * MINUTE)
+    const fresh = harness.add(40)
     state.pages = 0
-    let { headUs } = desk.state()
-    for (let i = 0; i < 30 && !(desk.state().caughtUp && i > 0); i++) {
-      await desk.try()
-      expect(desk.state().headUs).toBeGreaterThanOrEqual(headUs)
-      headUs = desk.state().headUs
+    let { headUs } = harness.state()
+    for (let i = 0; i < 30 && !(harness.state().caughtUp && i > 0); i++) {
+      await harness.try()
+      expect(harness.state().headUs).toBeGreaterThanOrEqual(headUs)
+      headUs = harness.state().headUs
     }
-    await desk.drain()
-    expect(await desk.ids()).toEqual([...known, ...fresh])
+    await harness.drain()
+    expect(await harness.ids()).toEqual([...known, ...fresh])
   },
 )
 
 test('a Date hours behind does not end a drain', async () => {
-  const desk = await openDesk({ switches: { page_cap: 7 }, wrap: dated(3 * HOUR) })
-  const ids = desk.add(100, START - MINUTE)
-  await desk.drain()
-  expect(await desk.ids()).toEqual(ids)
+  const harness = await openHarness({ switches: { page_cap: 7 }, wrap: dated(3 * HOUR) })
+  const ids = harness.add(100, START - MINUTE)
+  await harness.drain()
+  expect(await harness.ids()).toEqual(ids)
 })
 
 test('a Date two hours behind does not cut a backfill short', async () => {
-  const at = openRangeStand({ wrap: dated(2 * HOUR) })
+  const at = openRangeSetup({ wrap: dated(2 * HOUR) })
   spread(at, 2_000)
   const { ids, gaps } = await at.walk()
   expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
@@ -95,16 +95,16 @@ test('a Date two hours behind does not cut a backfill short', async () => {
 test.each(Array.from({ length: 14 }, (_, i) => i + 3))(
   'own fetches of the overlap do not make others’ entries behind the head the end of a drain (%d a page)',
   async (page_cap) => {
-    const desk = await openDesk({ switches: { self_audit: 'all', page_cap } })
-    desk.add(3, START - MINUTE)
-    await desk.drain()
-    await wait(desk, 5 * MINUTE)
+    const harness = await openHarness({ switches: { self_audit: 'all', page_cap } })
+    harness.add(3, START - MINUTE)
+    await harness.drain()
+    await wait(harness, 5 * MINUTE)
     const others = Array.from(
       { length: 40 },
-      (_, i) => desk.mock.add({ at: desk.clock.now() + i, visibleAt: 0 }).id,
+      (_, i) => harness.mock.add({ at: harness.clock.now() + i, visibleAt: 0 }).id,
     )
-    await desk.drain()
-    expect(await desk.ids()).toEqual(expect.arrayContaining(others))
+    await harness.drain()
+    expect(await harness.ids()).toEqual(expect.arrayContaining(others))
   },
 )
 
@@ -129,42 +129,42 @@ test('one stranger’s fetch in our second is not believed to be ours', () => {
 
 test('a login page in the place of a page does not narrow what is asked for', async () => {
   const state = { out: false, takes: [] as number[] }
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
       if (!isPage(request.url)) return send(request, signal)
       state.takes.push(Number(new URL(request.url).searchParams.get('take')))
       return state.out ? reply('<html>log in</html>', 200, 'text/html') : send(request, signal)
     },
   })
-  desk.add(5, START - MINUTE)
-  await desk.drain()
-  await wait(desk, 5 * MINUTE)
-  const fresh = desk.add(5)
+  harness.add(5, START - MINUTE)
+  await harness.drain()
+  await wait(harness, 5 * MINUTE)
+  const fresh = harness.add(5)
   state.out = true
   state.takes = []
-  for (let i = 0; i < 8; i++) expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+  for (let i = 0; i < 8; i++) expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
   state.out = false
-  await desk.drain()
+  await harness.drain()
   expect(new Set(state.takes).size).toBe(1)
-  expect(await desk.ids()).toEqual(expect.arrayContaining(fresh))
-  expect(desk.reporter.gaps).toBe(0)
+  expect(await harness.ids()).toEqual(expect.arrayContaining(fresh))
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test('a lost entry whose instant is found again, and then itself, is no gap', async () => {
   const state = { lost: '' }
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => async (request, signal) =>
       state.lost !== '' && request.url.includes(`from=${state.lost}`)
         ? reply('{"error":"unknown"}', 404)
         : send(request, signal),
   })
-  const twins = [1, 2].map(() => desk.mock.add({ at: START - MINUTE, visibleAt: 0 }).id)
-  await desk.drain()
-  state.lost = desk.state().head?.id ?? ''
+  const twins = [1, 2].map(() => harness.mock.add({ at: START - MINUTE, visibleAt: 0 }).id)
+  await harness.drain()
+  state.lost = harness.state().head?.id ?? ''
   expect(twins).toContain(state.lost)
-  await wait(desk, 5 * MINUTE)
-  const fresh = desk.add(3)
-  await desk.drain()
-  expect(await desk.ids()).toEqual([...twins, ...fresh])
-  expect(desk.reporter.gaps).toBe(0)
+  await wait(harness, 5 * MINUTE)
+  const fresh = harness.add(3)
+  await harness.drain()
+  expect(await harness.ids()).toEqual([...twins, ...fresh])
+  expect(harness.reporter.gaps).toBe(0)
 })

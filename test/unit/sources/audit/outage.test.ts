@@ -1,9 +1,9 @@
 // Answers that are errors whatever their status says: an outage passes nothing, and only a good page elsewhere proves that one place fails (invariant 6).
 import { describe, expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openDesk } from '../../app/desk.ts'
-import type { Desk, DeskOptions } from '../../app/desk.ts'
-import { compared, openRangeStand, spread } from './range-stand.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openHarness } from '../../app/audit-harness.ts'
+import type { Harness, HarnessOptions } from '../../app/audit-harness.ts'
+import { compared, openRangeSetup, spread } from './range-setup.ts'
 
 const reply = (text: string, status = 200): HttpReply => ({
   ...{ status, headers: { 'content-type': 'application/json' } },
@@ -36,17 +36,17 @@ const bodies = [
 ]
 
 /** Each step with a wait of some seconds behind one that failed, as the conductor has it. */
-async function live(desk: Desk, until: number): Promise<(Error | undefined)[]> {
+async function live(harness: Harness, until: number): Promise<(Error | undefined)[]> {
   const errors: (Error | undefined)[] = []
-  while (desk.clock.now() < until) {
-    const { dueAt } = desk.source.plan(desk.cursor)
-    if (dueAt > desk.clock.now()) {
-      await driven(desk.clock, desk.clock.sleep(Math.min(dueAt, until) - desk.clock.now()))
+  while (harness.clock.now() < until) {
+    const { dueAt } = harness.source.plan(harness.cursor)
+    if (dueAt > harness.clock.now()) {
+      await driven(harness.clock, harness.clock.sleep(Math.min(dueAt, until) - harness.clock.now()))
       continue
     }
-    const error = await desk.try()
+    const error = await harness.try()
     errors.push(error)
-    if (error) await driven(desk.clock, desk.clock.sleep(5 * SECOND))
+    if (error) await driven(harness.clock, harness.clock.sleep(5 * SECOND))
   }
   return errors
 }
@@ -63,17 +63,17 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     'while %s answer 200 with %j nothing is passed, nothing is quarantined, and all is read afterwards',
     async (_name, body, strikes) => {
       const { is, wrap } = outage(strikes, () => reply(body))
-      const desk = await openDesk({ switches: { from }, source: { lookbackMs: DAY }, wrap })
-      const ids = desk.add(20, START - SECOND)
-      await desk.live(START + MINUTE)
+      const harness = await openHarness({ switches: { from }, source: { lookbackMs: DAY }, wrap })
+      const ids = harness.add(20, START - SECOND)
+      await harness.live(START + MINUTE)
       is.out = true
-      for (let at = 2; at < 60; at += 3) ids.push(...desk.add(2, START + at * MINUTE))
-      await live(desk, START + HOUR)
-      expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+      for (let at = 2; at < 60; at += 3) ids.push(...harness.add(2, START + at * MINUTE))
+      await live(harness, START + HOUR)
+      expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
       is.out = false
-      await live(desk, START + HOUR + 10 * MINUTE)
-      expect((await desk.ids()).toSorted()).toEqual(ids.toSorted())
-      expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+      await live(harness, START + HOUR + 10 * MINUTE)
+      expect((await harness.ids()).toSorted()).toEqual(ids.toSorted())
+      expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
     },
   )
 
@@ -85,14 +85,14 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
         () => reply(body),
       )
       for (const start of [{ kind: 'earliest' }, { kind: 'span', ms: HOUR }] as const) {
-        const desk = await openDesk({ switches: { from }, source: { start }, wrap })
+        const harness = await openHarness({ switches: { from }, source: { start }, wrap })
         is.out = true
-        const ids = desk.add(20, START - SECOND)
-        await live(desk, START + 20 * MINUTE)
+        const ids = harness.add(20, START - SECOND)
+        await live(harness, START + 20 * MINUTE)
         is.out = false
-        await live(desk, START + 40 * MINUTE)
-        expect(await desk.ids()).toEqual(ids)
-        expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+        await live(harness, START + 40 * MINUTE)
+        expect(await harness.ids()).toEqual(ids)
+        expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
       }
     },
   )
@@ -102,66 +102,66 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       (kind) => kind === 'page',
       () => reply(body),
     )
-    const desk = await openDesk({ switches: { from }, source: { once: true }, wrap })
-    const ids = desk.add(20, START - SECOND)
+    const harness = await openHarness({ switches: { from }, source: { once: true }, wrap })
+    const ids = harness.add(20, START - SECOND)
     is.out = true
     const errors: (Error | undefined)[] = []
-    for (let i = 0; i < 40; i++) errors.push(await desk.try())
-    expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+    for (let i = 0; i < 40; i++) errors.push(await harness.try())
+    expect(harness.source.plan(harness.cursor).caughtUp).toBe(false)
     expect(errors.at(-1)?.message).toContain('GET /api/v1/logs/audit')
     is.out = false
-    for (let i = 0; i < 40 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
-    expect(await desk.ids()).toEqual(ids)
-    expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+    for (let i = 0; i < 40 && !harness.source.plan(harness.cursor).caughtUp; i++) await harness.try()
+    expect(await harness.ids()).toEqual(ids)
+    expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
   it('malformed elements that no page shows beside an entry are quarantined once other pages are good again and again', async () => {
-    const desk = await openDesk({ switches: { from, page_cap: 2 } })
-    const before = desk.add(6, START - 10 * MINUTE)
+    const harness = await openHarness({ switches: { from, page_cap: 2 } })
+    const before = harness.add(6, START - 10 * MINUTE)
     for (let i = 0; i < 4; i++)
-      desk.mock.add({ at: START - 9 * MINUTE + i, visibleAt: 0, defect: 'no_id', data: { i } })
-    const after = desk.add(6, START - SECOND)
-    await live(desk, START + 20 * MINUTE)
-    expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
-    expect(desk.journal.stats().quarantined).toBeGreaterThanOrEqual(1)
+      harness.mock.add({ at: START - 9 * MINUTE + i, visibleAt: 0, defect: 'no_id', data: { i } })
+    const after = harness.add(6, START - SECOND)
+    await live(harness, START + 20 * MINUTE)
+    expect((await harness.ids()).toSorted()).toEqual([...before, ...after].toSorted())
+    expect(harness.journal.stats().quarantined).toBeGreaterThanOrEqual(1)
     // Others of their second were never shown.
-    expect(desk.reporter.gaps).toBe(1)
+    expect(harness.reporter.gaps).toBe(1)
   })
 })
 
-const brokenCursor = async (options: DeskOptions = {}) => {
+const brokenCursor = async (options: HarnessOptions = {}) => {
   const broken = { id: 'nobody' }
   const { is, wrap } = outage(
     (kind, url) => kind === 'page' && url.includes(`from=${broken.id}&`),
     () => reply('{"error":"no"}', 500),
   )
-  const desk = await openDesk({ wrap, ...options })
-  const ids = desk.add(40, START - MINUTE + 500)
+  const harness = await openHarness({ wrap, ...options })
+  const ids = harness.add(40, START - MINUTE + 500)
   // Where the first page ends.
   broken.id = ids[options.switches?.from === 'inclusive' ? 9 : 10] ?? ''
   is.out = true
-  return { desk, ids }
+  return { harness, ids }
 }
 
 describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 500, from %s', (from) => {
   it('is left after some ten minutes, not before: the place is found by time, and a possible gap is reported', async () => {
-    const { desk, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
-    await live(desk, START + 9 * MINUTE)
-    expect((await desk.ids()).length).toBeLessThan(12)
-    expect(desk.reporter.gaps).toBe(0)
-    await live(desk, START + 12 * MINUTE)
-    expect(await desk.ids()).toEqual(ids)
-    expect(desk.reporter.gaps).toBe(1)
+    const { harness, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
+    await live(harness, START + 9 * MINUTE)
+    expect((await harness.ids()).length).toBeLessThan(12)
+    expect(harness.reporter.gaps).toBe(0)
+    await live(harness, START + 12 * MINUTE)
+    expect(await harness.ids()).toEqual(ids)
+    expect(harness.reporter.gaps).toBe(1)
   })
 
   it('is no gap where an older entry of its second leads on', async () => {
-    const { desk, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
+    const { harness, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
     // Visible late, so that no page ended there.
-    const at = desk.mock.entries().find(({ id }) => id === ids[from === 'inclusive' ? 9 : 10])?.atUs ?? 0
-    const late = desk.mock.add({ atUs: at - 1, visibleAt: START + 5 * MINUTE }).id
-    await live(desk, START + 12 * MINUTE)
-    expect(new Set(await desk.ids())).toEqual(new Set([...ids, late]))
-    expect(desk.reporter.gaps).toBe(0)
+    const at = harness.mock.entries().find(({ id }) => id === ids[from === 'inclusive' ? 9 : 10])?.atUs ?? 0
+    const late = harness.mock.add({ atUs: at - 1, visibleAt: START + 5 * MINUTE }).id
+    await live(harness, START + 12 * MINUTE)
+    expect(new Set(await harness.ids())).toEqual(new Set([...ids, late]))
+    expect(harness.reporter.gaps).toBe(0)
   })
 })
 
@@ -170,21 +170,21 @@ it('pages that all answer 500 while `search` and `latest` answer are an outage: 
     (kind) => kind === 'page',
     () => reply('{"error":"no"}', 500),
   )
-  const desk = await openDesk({ wrap })
-  const ids = desk.add(20, START - SECOND)
-  await desk.step()
+  const harness = await openHarness({ wrap })
+  const ids = harness.add(20, START - SECOND)
+  await harness.step()
   is.out = true
-  await live(desk, START + HOUR)
+  await live(harness, START + HOUR)
   is.out = false
-  ids.push(...desk.add(2))
-  await live(desk, START + HOUR + 10 * MINUTE)
-  expect(await desk.ids()).toEqual(ids)
-  expect(desk.reporter.gaps).toBe(0)
+  ids.push(...harness.add(2))
+  await live(harness, START + HOUR + 10 * MINUTE)
+  expect(await harness.ids()).toEqual(ids)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 it('one entry that makes each page too slow is read alone, once a page elsewhere shows that the server answers', async () => {
   const slow = { id: 'nobody' }
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
       const take = Number(new URL(request.url).searchParams.get('take'))
       return take > 5 && request.url.includes(`from=${slow.id}&`)
@@ -192,35 +192,35 @@ it('one entry that makes each page too slow is read alone, once a page elsewhere
         : send(request, signal)
     },
   })
-  const ids = desk.add(40, START - SECOND)
+  const ids = harness.add(40, START - SECOND)
   slow.id = ids[0] ?? ''
-  await live(desk, START + 10 * MINUTE)
-  expect(await desk.ids()).toEqual(ids)
-  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  await live(harness, START + 10 * MINUTE)
+  expect(await harness.ids()).toEqual(ids)
+  expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })
 
 it.each([1, 2])('a 404 for the last entry that passes, %d times, is no gap', async (times) => {
   const left = { times: 0 }
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => (request, signal) =>
       kindOf(request.url) === 'page' && left.times-- > 0
         ? Promise.resolve(reply('{"error":"not found"}', 404))
         : send(request, signal),
   })
-  const ids = desk.add(1, START - MINUTE)
-  await desk.drain()
-  ids.push(...desk.add(5, START + MINUTE))
+  const ids = harness.add(1, START - MINUTE)
+  await harness.drain()
+  ids.push(...harness.add(5, START + MINUTE))
   left.times = times
-  await live(desk, START + 10 * MINUTE)
-  expect(await desk.ids()).toEqual(ids)
-  expect(desk.reporter.gaps).toBe(0)
+  await live(harness, START + 10 * MINUTE)
+  expect(await harness.ids()).toEqual(ids)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(
   'a walk over the past waits while %s answer 200 with %j, and leaves nothing out',
   async (_name, body, strikes) => {
     const { is, wrap } = outage(strikes, () => reply(body))
-    const at = openRangeStand({ wrap })
+    const at = openRangeSetup({ wrap })
     spread(at, 2_500)
     await driven(at.clock, at.step())
     await driven(at.clock, at.step())
@@ -243,15 +243,15 @@ it.each(bodies)('no sweep counts as whole that met pages which answer %j', async
     (kind) => kind !== 'latest',
     () => reply(body),
   )
-  const desk = await openDesk({ source: { lookbackMs: DAY }, wrap })
-  desk.add(20, START - SECOND)
-  await live(desk, START + 7 * HOUR)
-  const late = desk.mock.add({ at: START - 5 * SECOND, visibleAt: START + 8 * HOUR }).id
+  const harness = await openHarness({ source: { lookbackMs: DAY }, wrap })
+  harness.add(20, START - SECOND)
+  await live(harness, START + 7 * HOUR)
+  const late = harness.mock.add({ at: START - 5 * SECOND, visibleAt: START + 8 * HOUR }).id
   is.out = true
-  await live(desk, START + 13 * HOUR)
+  await live(harness, START + 13 * HOUR)
   is.out = false
-  await live(desk, START + 26 * HOUR)
-  expect(await desk.ids()).toContain(late)
-  expect(endpoints(desk.asked())).toContain('search')
-  expect(desk.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
+  await live(harness, START + 26 * HOUR)
+  expect(await harness.ids()).toContain(late)
+  expect(endpoints(harness.asked())).toContain('search')
+  expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })

@@ -5,8 +5,18 @@ import { AuditRange } from '../../../../src/sources/audit/range.ts'
 import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
 import type { Fetches, Kind } from '../../../../src/sources/audit/own-fetches.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
-import { AGENT, DAY, HOUR, INSTANCE, MINUTE, SECOND, START, driven, openDesk } from '../../app/desk.ts'
-import type { Desk } from '../../app/desk.ts'
+import {
+  AGENT,
+  DAY,
+  HOUR,
+  INSTANCE,
+  MINUTE,
+  SECOND,
+  START,
+  driven,
+  openHarness,
+} from '../../app/audit-harness.ts'
+import type { Harness } from '../../app/audit-harness.ts'
 
 const by = {
   instance: INSTANCE,
@@ -142,8 +152,8 @@ it('a fetch is told without the rest of it being parsed, however much that is', 
 })
 
 describe('in the feed', () => {
-  async function polls(desk: Desk, count: number): Promise<void> {
-    for (let i = 0; i < count; i++) await desk.live(desk.clock.now() + 5 * MINUTE)
+  async function polls(harness: Harness, count: number): Promise<void> {
+    for (let i = 0; i < count; i++) await harness.live(harness.clock.now() + 5 * MINUTE)
   }
 
   const foreign = {
@@ -154,106 +164,109 @@ describe('in the feed', () => {
   }
 
   it('a foreign fetch under our user is a finding, told once however often its page is read', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all' }, source: { lookbackMs: 20 * MINUTE } })
-    desk.add(3, START - MINUTE)
-    await polls(desk, 3)
-    const { id } = desk.mock.add(foreign)
-    await polls(desk, 20)
-    const findings = desk.journal.stats().lastFindings
+    const harness = await openHarness({
+      switches: { self_audit: 'all' },
+      source: { lookbackMs: 20 * MINUTE },
+    })
+    harness.add(3, START - MINUTE)
+    await polls(harness, 3)
+    const { id } = harness.mock.add(foreign)
+    await polls(harness, 20)
+    const findings = harness.journal.stats().lastFindings
     expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
   })
 
   it.each(['sent', 'generic'] as const)(
     'a foreign fetch is a finding, once, where fetches are not wanted as entries, and own ones are none (user agent %s)',
     async (user_agent) => {
-      const desk = await openDesk({
+      const harness = await openHarness({
         types: ['*', '!api:audit_log_fetch'],
         switches: { self_audit: 'all', user_agent },
         source: { lookbackMs: 20 * HOUR },
       })
-      desk.add(3, START - MINUTE)
-      await polls(desk, 10)
-      await desk.live(desk.clock.now() + 2 * MINUTE)
-      const { id } = desk.mock.add(foreign)
-      await desk.live(desk.clock.now() + 20 * HOUR)
-      const findings = desk.journal.stats().lastFindings
+      harness.add(3, START - MINUTE)
+      await polls(harness, 10)
+      await harness.live(harness.clock.now() + 2 * MINUTE)
+      const { id } = harness.mock.add(foreign)
+      await harness.live(harness.clock.now() + 20 * HOUR)
+      const findings = harness.journal.stats().lastFindings
       expect(findings.map(({ entryId, kind }) => [entryId, kind])).toEqual([[id, 'foreign_fetch']])
-      expect((await desk.ids()).length).toBe(3)
+      expect((await harness.ids()).length).toBe(3)
     },
   )
 
   it('`expected_user_agents` silences known tools', async () => {
-    const desk = await openDesk({
+    const harness = await openHarness({
       switches: { self_audit: 'all' },
       source: { expectedUserAgent: (agent) => agent === 'curl/8' },
     })
-    await polls(desk, 3)
-    desk.mock.add(foreign)
-    await polls(desk, 3)
-    expect(desk.journal.stats().findings).toBe(0)
+    await polls(harness, 3)
+    harness.mock.add(foreign)
+    await polls(harness, 3)
+    expect(harness.journal.stats().findings).toBe(0)
   })
 
   it.each(['sent', 'generic'] as const)(
     'own fetches are no findings, and shipped like all others (user agent %s)',
     async (user_agent) => {
-      const desk = await openDesk({ switches: { self_audit: 'all', user_agent } })
-      desk.add(3, START - MINUTE)
-      await polls(desk, 30)
-      expect(desk.journal.stats().findings).toBe(0)
-      const own = desk.mock.entries().filter(({ origin }) => origin === 'self')
+      const harness = await openHarness({ switches: { self_audit: 'all', user_agent } })
+      harness.add(3, START - MINUTE)
+      await polls(harness, 30)
+      expect(harness.journal.stats().findings).toBe(0)
+      const own = harness.mock.entries().filter(({ origin }) => origin === 'self')
       expect(own.length).toBeGreaterThan(30)
-      const kept = new Set(await desk.ids())
+      const kept = new Set(await harness.ids())
       // The last poll's own are for the next one to find.
       expect(own.slice(0, -4).every(({ id }) => kept.has(id))).toBe(true)
     },
   )
 
   it('where the user agent is not recorded a foreign fetch is found all the same', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
-    desk.add(3, START - MINUTE)
-    await polls(desk, 10)
-    await desk.live(desk.clock.now() + 2 * MINUTE)
-    const { id } = desk.mock.add({ ...foreign, userAgent: 'api-client' })
-    await polls(desk, 3)
-    expect(desk.journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([id])
+    const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    harness.add(3, START - MINUTE)
+    await polls(harness, 10)
+    await harness.live(harness.clock.now() + 2 * MINUTE)
+    const { id } = harness.mock.add({ ...foreign, userAgent: 'api-client' })
+    await polls(harness, 3)
+    expect(harness.journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([id])
   })
 
   it('fetches of a walk over the past beside live reading are no findings either, where the user agent is not recorded', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
-    desk.add(3, START - MINUTE)
-    await polls(desk, 10)
-    await desk.live(desk.clock.now() + 2 * MINUTE)
+    const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    harness.add(3, START - MINUTE)
+    await polls(harness, 10)
+    await harness.live(harness.clock.now() + 2 * MINUTE)
     const span = { fromUs: (START - DAY) * 1000, toUs: START * 1000 }
-    const range = new AuditRange({ ...desk.options, ...span })
+    const range = new AuditRange({ ...harness.options, ...span })
     let place: string | undefined
     for (let step = 0; step < 10 && !range.plan(place).caughtUp; step++) {
       const parts = range.read(place, new AbortController().signal)
       for (
-        let next = await driven(desk.clock, parts.next());
+        let next = await driven(harness.clock, parts.next());
         !next.done;
-        next = await driven(desk.clock, parts.next(nothingAppended))
+        next = await driven(harness.clock, parts.next(nothingAppended))
       )
         place = next.value.cursor ?? place
     }
     expect(range.plan(place).caughtUp).toBe(true)
-    await polls(desk, 10)
-    expect(desk.journal.stats().findings).toBe(0)
+    await polls(harness, 10)
+    expect(harness.journal.stats().findings).toBe(0)
   })
 
   it('an own fetch found again tells how late entries appear', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all' } })
-    await polls(desk, 4)
-    expect(desk.reporter.latenesses.length).toBeGreaterThan(2)
-    expect(Math.max(...desk.reporter.latenesses)).toBeLessThanOrEqual(5 * MINUTE)
-    expect(Math.min(...desk.reporter.latenesses)).toBeGreaterThanOrEqual(0)
+    const harness = await openHarness({ switches: { self_audit: 'all' } })
+    await polls(harness, 4)
+    expect(harness.reporter.latenesses.length).toBeGreaterThan(2)
+    expect(Math.max(...harness.reporter.latenesses)).toBeLessThanOrEqual(5 * MINUTE)
+    expect(Math.min(...harness.reporter.latenesses)).toBeGreaterThanOrEqual(0)
   })
 
   it('where the user agent is not recorded reading cannot keep itself going either', async () => {
-    const desk = await openDesk({ switches: { self_audit: 'all', user_agent: 'generic' } })
-    desk.add(3, START - MINUTE)
-    await polls(desk, 6)
-    desk.asked()
-    await polls(desk, 10)
-    expect(desk.asked().length).toBeLessThanOrEqual(40)
+    const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
+    harness.add(3, START - MINUTE)
+    await polls(harness, 6)
+    harness.asked()
+    await polls(harness, 10)
+    expect(harness.asked().length).toBeLessThanOrEqual(40)
   })
 })

@@ -1,8 +1,8 @@
 // A walk over the past that loses its place: nothing of it is sent twice, and it ends early nowhere without saying so, behind the reach of `search` too.
 import { expect, test } from 'vitest'
-import { DAY, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { compared, jsonReply, openRangeStand } from './range-stand.ts'
-import type { RangeStand } from './range-stand.ts'
+import { DAY, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { compared, jsonReply, openRangeSetup } from './range-setup.ts'
+import type { RangeSetup } from './range-setup.ts'
 
 const gone = () => jsonReply('{"error":"not found"}', 404)
 const kindOf = (url: string) => (url.includes('from=') ? 'page' : (/audit\/(\w+)/.exec(url)?.[1] ?? ''))
@@ -12,7 +12,7 @@ const mistaken = (
   wrong: (kind: string, nth: number, url: string) => ReturnType<typeof jsonReply> | undefined,
 ) => {
   const asked = new Map<string, number>()
-  const wrap: NonNullable<RangeStand['wrap']> = (send) => (request, signal) => {
+  const wrap: NonNullable<RangeSetup['wrap']> = (send) => (request, signal) => {
     const kind = kindOf(request.url)
     const nth = (asked.get(kind) ?? 0) + 1
     asked.set(kind, nth)
@@ -27,9 +27,9 @@ const old = { from: START - 400 * DAY, to: START - 390 * DAY }
 const young = { from: START - 20 * DAY, to: START - 10 * DAY }
 
 /** In the span and around it, several a second. */
-function fill(stand: ReturnType<typeof openRangeStand>, from: number, count: number) {
-  for (let i = 0; i < count; i++) stand.mock.add({ at: from + DAY + i * 300, visibleAt: 0 })
-  stand.mock.add({ at: START - MINUTE, visibleAt: 0 })
+function fill(setup: ReturnType<typeof openRangeSetup>, from: number, count: number) {
+  for (let i = 0; i < count; i++) setup.mock.add({ at: from + DAY + i * 300, visibleAt: 0 })
+  setup.mock.add({ at: START - MINUTE, visibleAt: 0 })
 }
 
 const spans = [
@@ -44,7 +44,7 @@ test.each(
 )(
   'a place that is gone for page %j is found again, and nothing is sent twice, %s',
   async (nths, _name, span) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind, nth) => (kind === 'page' && nths.includes(nth) ? gone() : undefined)),
     })
@@ -61,14 +61,14 @@ test.each([
   'a place that is gone in the midst of short pages is found again, and nothing is sent twice, %s',
   async (_name, span, apart) => {
     let pages = 0
-    const wrap: NonNullable<RangeStand['wrap']> = (send) => (request, signal) => {
+    const wrap: NonNullable<RangeSetup['wrap']> = (send) => (request, signal) => {
       if (kindOf(request.url) !== 'page') return send(request, signal)
       pages++
       if (pages === 9) return Promise.resolve(gone())
       const url = pages >= 3 && pages < 9 ? request.url.replace(/take=\d+/, 'take=10') : request.url
       return send({ ...request, url }, signal)
     }
-    const at = openRangeStand({ ...span, wrap })
+    const at = openRangeSetup({ ...span, wrap })
     for (let i = 0; i < 4_500; i++) at.mock.add({ at: span.from + DAY + Math.floor(i * apart), visibleAt: 0 })
     at.mock.add({ at: START - MINUTE, visibleAt: 0 })
     const { ids, gaps } = await at.walk()
@@ -80,7 +80,7 @@ test.each(spans)(
   'a `latest` that fails by itself does not keep a walk from its end, %s',
   async (_name, span) => {
     const wrong = () => jsonReply('{"error":"no"}', 500)
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind) => (kind === 'latest' ? wrong() : undefined)),
     })
@@ -94,7 +94,7 @@ test('an older entry that the log shows out of order, past the place that was lo
   const id = '11111111-1111-4111-8111-111111111111'
   const strange = mistaken((kind, nth) => (kind === 'page' && nth === 3 ? gone() : undefined))
   let pages = 0
-  const wrap: NonNullable<RangeStand['wrap']> = (send) => async (request, signal) => {
+  const wrap: NonNullable<RangeSetup['wrap']> = (send) => async (request, signal) => {
     const reply = await strange(send)(request, signal)
     if (kindOf(request.url) !== 'page' || ++pages !== 7) return reply
     const chunks: Uint8Array[] = []
@@ -103,14 +103,14 @@ test('an older entry that the log shows out of order, past the place that was lo
     const timestamp = new Date(old.from + DAY).toISOString().replace('Z', '000')
     return jsonReply(JSON.stringify([first, { ...first, id, timestamp }, ...rest]))
   }
-  const at = openRangeStand({ ...old, wrap })
+  const at = openRangeSetup({ ...old, wrap })
   fill(at, old.from, 4_500)
   const { ids } = await at.walk()
   expect(ids).toContain(id)
 })
 
 test.each(spans)('a page that is empty by mistake is no end, %s', async (_name, span) => {
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...span,
     wrap: mistaken((kind, nth) => (kind === 'page' && nth === 3 ? jsonReply('[]') : undefined)),
   })
@@ -122,7 +122,7 @@ test.each(spans)('a page that is empty by mistake is no end, %s', async (_name, 
 test.each(spans)(
   'an empty page and a search that finds nothing, by mistake both, are no end, %s',
   async (_name, span) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind, nth) => {
         if (kind === 'page' && nth === 3) return jsonReply('[]')
@@ -145,7 +145,7 @@ const mute = [
 test.each(spans.flatMap((span) => mute.map(([name, answer]) => [name, span[0], span[1], answer] as const)))(
   'an empty page is no end where `latest` %s, and `search` finds nothing, by mistake each, %s',
   async (_name, _span, span, latest) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind, nth) => {
         if (kind === 'page' && nth === 3) return jsonReply('[]')
@@ -162,17 +162,17 @@ test.each(spans.flatMap((span) => mute.map(([name, answer]) => [name, span[0], s
 test.each(mute.slice(0, 3))(
   'where `latest` %s for ever the end of a span that `search` reaches is its end, and of an older one it is told as a possible gap',
   async (_name, latest) => {
-    for (const [span, told] of [
+    for (const [span, reported] of [
       [young, 0],
       [old, 1],
     ] as const) {
-      const at = openRangeStand({
+      const at = openRangeSetup({
         ...span,
         wrap: mistaken((kind) => (kind === 'latest' ? latest() : undefined)),
       })
       for (let i = 0; i < 30; i++) at.mock.add({ at: span.from + DAY + i * 300, visibleAt: 0 })
       const { ids, gaps } = await at.walk()
-      expect({ ...compared(ids, at.expected()), gaps }).toEqual({ ...whole, gaps: told })
+      expect({ ...compared(ids, at.expected()), gaps }).toEqual({ ...whole, gaps: reported })
     }
   },
 )
@@ -181,7 +181,7 @@ test.each(spans)(
   'a place that was lost and is not found by mistake is no end where `latest` shows nothing, %s',
   async (_name, span) => {
     let lost = false
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: (send) => {
         const asked = { place: 0, latest: 0 }
@@ -208,7 +208,7 @@ test.each(spans)(
 test.each(spans)(
   'a first place that is not found by mistake is no end where `latest` breaks off, %s',
   async (_name, span) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind, nth) => {
         if (['search', 'earliest'].includes(kind) && nth === 1) return jsonReply('{}')
@@ -224,7 +224,7 @@ test.each(spans)(
 test.each(spans)(
   'a place that is never found although `latest` tells of more is a possible gap, %s',
   async (_name, span) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind) => (['search', 'earliest'].includes(kind) ? jsonReply('{}') : undefined)),
     })
@@ -234,7 +234,7 @@ test.each(spans)(
 )
 
 test.each(spans)('a first place that is not found by mistake is no end, %s', async (_name, span) => {
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...span,
     wrap: mistaken((kind, nth) =>
       ['search', 'earliest'].includes(kind) && nth === 1 ? jsonReply('{}') : undefined,
@@ -248,7 +248,7 @@ test.each(spans)('a first place that is not found by mistake is no end, %s', asy
 test.each(spans)(
   'a page that is empty by mistake in the last second of the span is no end, %s',
   async (_name, span) => {
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...span,
       wrap: mistaken((kind, nth) => (kind === 'page' && nth === 2 ? jsonReply('[]') : undefined)),
     })
@@ -260,7 +260,7 @@ test.each(spans)(
 )
 
 test('an empty page is the end of the span where `search` shows that what follows is behind it', async () => {
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...young,
     switches: { from: 'exclusive', page_cap: 29 },
     wrap: mistaken((kind, nth) => (kind === 'page' && nth > 1 ? jsonReply('[]') : undefined)),
@@ -273,7 +273,7 @@ test('an empty page is the end of the span where `search` shows that what follow
 test('from where no page leads on, behind the reach of search, the walk goes on where search reaches, and tells the gap', async () => {
   const span = { from: START - 370 * DAY, to: START - 300 * DAY }
   let dead = ''
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...span,
     wrap: mistaken((_kind, _nth, url) => (dead !== '' && url.includes(dead) ? gone() : undefined)),
   })
@@ -283,17 +283,17 @@ test('from where no page leads on, behind the reach of search, the walk goes on 
   const later = at.mock.add({ at: START - 350 * DAY + SECOND, visibleAt: 0 })
   const { ids, gaps } = await at.walk()
   const { twice, strange } = compared(ids, at.expected())
-  expect({ twice, strange, told: gaps > 0, later: ids.includes(later.id) }).toEqual({
+  expect({ twice, strange, reported: gaps > 0, later: ids.includes(later.id) }).toEqual({
     twice: 0,
     strange: 0,
-    told: true,
+    reported: true,
     later: true,
   })
 })
 
 test('of a span that search does not reach at all, a dead place is told as a gap', async () => {
   let dead = ''
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...old,
     wrap: mistaken((_kind, _nth, url) => (dead !== '' && url.includes(dead) ? gone() : undefined)),
   })
@@ -301,12 +301,12 @@ test('of a span that search does not reach at all, a dead place is told as a gap
   dead = at.mock.entries()[1_000]?.id ?? ''
   const { ids, gaps } = await at.walk()
   const { twice } = compared(ids, at.expected())
-  expect({ twice, told: gaps > 0 }).toEqual({ twice: 0, told: true })
+  expect({ twice, reported: gaps > 0 }).toEqual({ twice: 0, reported: true })
 })
 
 test('an entry that no page ever leads on from is tried some times, and passed as a gap', async () => {
   const dead = { id: 'nobody' }
-  const at = openRangeStand({
+  const at = openRangeSetup({
     ...young,
     // The first one by time, and a page that ends at the dead one.
     switches: { page_cap: 10 },

@@ -1,25 +1,25 @@
 // A span of the audit log's past: whole, nothing twice, and an end, whatever the server does. The real reader, client and budget before the mock.
 import { expect, test } from 'vitest'
-import { AGENT, DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { compared, jsonReply, openRangeStand, spread } from './range-stand.ts'
-import type { RangeStand } from './range-stand.ts'
+import { AGENT, DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { compared, jsonReply, openRangeSetup, spread } from './range-setup.ts'
+import type { RangeSetup } from './range-setup.ts'
 
 test.each([
-  { name: 'as it is', stand: {} },
-  { name: 'where from is answered too', stand: { switches: { from: 'inclusive' } } },
-  { name: 'where pages are sent again', stand: { faults: { repeated_page: { nth: [3, 4] } } } },
+  { name: 'as it is', setup: {} },
+  { name: 'where from is answered too', setup: { switches: { from: 'inclusive' } } },
+  { name: 'where pages are sent again', setup: { faults: { repeated_page: { nth: [3, 4] } } } },
   {
     name: 'where from is answered too and pages are sent again',
-    stand: { switches: { from: 'inclusive' }, faults: { repeated_page: { nth: [3, 4] } } },
+    setup: { switches: { from: 'inclusive' }, faults: { repeated_page: { nth: [3, 4] } } },
   },
-  { name: 'where elements come twice', stand: { faults: { duplicated: 1 } } },
-  { name: 'where pages are empty by mistake', stand: { faults: { empty_page: { nth: [3, 6] } } } },
-  { name: 'where every fetch is an entry', stand: { switches: { self_audit: 'all' } } },
-  { name: 'where answers break off', stand: { faults: { cut: 0.3, error_500: 0.2 } } },
-] as { name: string; stand: RangeStand }[])(
+  { name: 'where elements come twice', setup: { faults: { duplicated: 1 } } },
+  { name: 'where pages are empty by mistake', setup: { faults: { empty_page: { nth: [3, 6] } } } },
+  { name: 'where every fetch is an entry', setup: { switches: { self_audit: 'all' } } },
+  { name: 'where answers break off', setup: { faults: { cut: 0.3, error_500: 0.2 } } },
+] as { name: string; setup: RangeSetup }[])(
   'a span is read whole and nothing of it twice, $name',
-  async ({ stand }) => {
-    const at = openRangeStand(stand)
+  async ({ setup }) => {
+    const at = openRangeSetup(setup)
     spread(at, 4_500)
     const { ids, gaps } = await at.walk()
     expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
@@ -27,7 +27,7 @@ test.each([
 )
 
 test('a year ago and more is read from the earliest entry on, and only the span is kept', async () => {
-  const at = openRangeStand({ from: START - 400 * DAY, to: START - 390 * DAY })
+  const at = openRangeSetup({ from: START - 400 * DAY, to: START - 390 * DAY })
   for (let day = 420; day > 380; day--) at.mock.add({ at: START - day * DAY + HOUR, visibleAt: 0 })
   const { ids } = await at.walk()
   expect(compared(ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
@@ -42,7 +42,7 @@ test.each([
   'what the walk itself writes into the log does not keep it going, with the server’s clock behind ours (Date: %s, by %d ms)',
   async (date_header, ahead) => {
     const switches = { self_audit: 'all', date_header } as const
-    const at = openRangeStand({ switches, to: START + HOUR, ahead })
+    const at = openRangeSetup({ switches, to: START + HOUR, ahead })
     for (let i = 50; i > 0; i--) at.mock.add({ at: START - i * MINUTE, visibleAt: 0 })
     const { steps } = await at.walk(20)
     expect(steps).toBeLessThan(6)
@@ -50,24 +50,24 @@ test.each([
 )
 
 test('a walk tells how far it is by the last entry read, and at its end by the end of the span', async () => {
-  const at = openRangeStand({ to: START - HOUR })
+  const at = openRangeSetup({ to: START - HOUR })
   spread(at, 4_500)
   const times = new Map(at.mock.entries().map(({ id, atUs }) => [id, atUs]))
   const unlogged = -1
   at.reporter.cursorUs = unlogged
-  const told: [number, number | undefined][] = []
+  const reported: [number, number | undefined][] = []
   while (!at.range.plan(at.placeOf()).caughtUp) {
     await driven(at.clock, at.step())
     const lastUs = times.get(at.read.ids.at(-1) ?? '')
-    if (at.reporter.cursorUs !== unlogged) told.push([at.reporter.cursorUs, lastUs])
+    if (at.reporter.cursorUs !== unlogged) reported.push([at.reporter.cursorUs, lastUs])
   }
-  expect(told.pop()?.[0]).toBe((START - HOUR) * 1000)
-  expect(told.length).toBeGreaterThan(1)
-  for (const [atUs, lastUs] of told) expect(atUs).toBe(lastUs)
+  expect(reported.pop()?.[0]).toBe((START - HOUR) * 1000)
+  expect(reported.length).toBeGreaterThan(1)
+  for (const [atUs, lastUs] of reported) expect(atUs).toBe(lastUs)
 })
 
 test('a span without an entry is at its end at once', async () => {
-  const at = openRangeStand({ from: START - 3 * DAY, to: START - 2 * DAY })
+  const at = openRangeSetup({ from: START - 3 * DAY, to: START - 2 * DAY })
   at.mock.add({ at: START - HOUR, visibleAt: 0 })
   expect(await at.walk()).toEqual({ ids: [], gaps: 0, malformed: 0, steps: 1 })
 })
@@ -75,7 +75,7 @@ test('a span without an entry is at its end at once', async () => {
 test.each(['404', '400', '410', '422', 'empty', '204'] as const)(
   'an entry that is purged under the walk (%s) is found again by time',
   async (gone) => {
-    const at = openRangeStand({ switches: { gone } })
+    const at = openRangeSetup({ switches: { gone } })
     spread(at, 3_000, DAY)
     for (let i = 0; i < 3; i++) await driven(at.clock, at.step())
     at.mock.purge([at.read.ids.at(-1) ?? ''])
@@ -85,7 +85,7 @@ test.each(['404', '400', '410', '422', 'empty', '204'] as const)(
 )
 
 test('an entry that stays unreadable is quarantined and passed without a gap, and what stands behind it is read', async () => {
-  const at = openRangeStand()
+  const at = openRangeSetup()
   spread(at, 600, DAY)
   const poison = at.mock.add({ at: START - 5 * HOUR, visibleAt: 0, defect: 'poison' })
   const { ids, gaps, malformed } = await at.walk()
@@ -95,7 +95,7 @@ test('an entry that stays unreadable is quarantined and passed without a gap, an
 })
 
 test('malformed elements are told apart, each once', async () => {
-  const at = openRangeStand({ switches: { from: 'inclusive' } })
+  const at = openRangeSetup({ switches: { from: 'inclusive' } })
   spread(at, 1_500, DAY)
   for (let i = 1; i <= 5; i++) at.mock.add({ at: START - i * 3 * HOUR, visibleAt: 0, defect: 'no_id' })
   const { ids, malformed } = await at.walk()
@@ -108,7 +108,7 @@ test.each([2, 3])(
   async (nth) => {
     let pages = 0
     const others: string[] = []
-    const at = openRangeStand({
+    const at = openRangeSetup({
       ...{ from: START - 3 * DAY, to: START - DAY },
       wrap: (send) => (request, signal) => {
         const isOthers = request.url.includes('from=') && ++pages === nth
@@ -124,7 +124,7 @@ test.each([2, 3])(
 )
 
 test('a walk goes on where it stood: its place is all that it needs', async () => {
-  const at = openRangeStand()
+  const at = openRangeSetup()
   spread(at, 3_000, DAY)
   for (let i = 0; i < 2; i++) await driven(at.clock, at.step())
   expect(Buffer.byteLength(JSON.stringify({ place: at.placeOf() }))).toBeLessThan(60_000)
@@ -134,7 +134,7 @@ test('a walk goes on where it stood: its place is all that it needs', async () =
 
 test('a page that is empty by mistake is no end where the entry behind it is malformed', async () => {
   let pages = 0
-  const at = openRangeStand({
+  const at = openRangeSetup({
     wrap: (send) => async (request, signal) =>
       request.url.includes('from=') && ++pages === 2 ? jsonReply('[]') : send(request, signal),
   })
@@ -154,7 +154,7 @@ test.each([1, 3, Infinity])(
   async (most) => {
     let pages = 0
     let searches = 0
-    const at = openRangeStand({
+    const at = openRangeSetup({
       wrap: (send) => async (request, signal) => {
         if (request.url.includes('from=') && ++pages === 2) return jsonReply('[]')
         if (request.url.includes('search') && ++searches > 1 && searches <= 1 + most)
@@ -177,7 +177,7 @@ test.each([
 ] as const)(
   'fetches of an earlier walk are no end, however few a page shows (Date: %s, our clock ahead by %d ms)',
   async (date_header, ahead) => {
-    const at = openRangeStand({ switches: { date_header }, ahead })
+    const at = openRangeSetup({ switches: { date_header }, ahead })
     for (let i = 0; i < 900; i++) {
       const own = i % 3 > 0 ? { type: 'api:audit_log_fetch', userAgent: AGENT } : {}
       at.mock.add({ at: START - DAY + i * MINUTE, visibleAt: 0, ...own })
@@ -196,7 +196,7 @@ test.each([
 
 test('fetches of an earlier walk that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
   // Without the server's clock whatever is of the last hour may be what this walk wrote itself.
-  const at = openRangeStand({ switches: { date_header: 'off' } })
+  const at = openRangeSetup({ switches: { date_header: 'off' } })
   const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
   const from = START - 50 * MINUTE
   at.mock.add({ at: from, visibleAt: 0 })
@@ -209,7 +209,7 @@ test('fetches of an earlier walk that fill a narrowed page are no end: what stan
 })
 
 test('fetches of live reading’s last hour that are all that a page shows are no end: where no clock is told, others may stand behind them', async () => {
-  const at = openRangeStand({ switches: { date_header: 'off', page_cap: 10 } })
+  const at = openRangeSetup({ switches: { date_header: 'off', page_cap: 10 } })
   const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
   at.mock.add({ at: START - 55 * MINUTE, visibleAt: 0 })
   for (let i = 0; i < 30; i++) at.mock.add({ ...own, at: START - 50 * MINUTE + i * MINUTE })

@@ -1,8 +1,8 @@
 // The way past an entry that stays unreadable: an answer on it that breaks off takes nothing readable with it, whoever reads (invariant 6).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openDesk } from '../../app/desk.ts'
-import { compared, openRangeStand } from './range-stand.ts'
+import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
+import { compared, openRangeSetup } from './range-setup.ts'
 
 const brokenOff = (): HttpReply => ({
   ...{ status: 200, headers: { 'content-type': 'application/json' } },
@@ -28,14 +28,14 @@ const strikes = [1, 2, 3].flatMap((first) => [1, 2].map((most) => ({ first, most
 test.each(strikes)(
   'live reading: `search` that breaks off $most times, from request $first on, hides nothing behind an unreadable entry, and is no gap',
   async ({ first, most }) => {
-    const desk = await openDesk({ wrap: breaking(first, most) })
+    const harness = await openHarness({ wrap: breaking(first, most) })
     const at = START - 9 * MINUTE
-    const before = desk.add(5, at - SECOND)
-    desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-    const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
-    await desk.drain()
-    expect(new Set(await desk.ids())).toEqual(new Set([...before, ...after]))
-    expect(desk.reporter.gaps).toBe(0)
+    const before = harness.add(5, at - SECOND)
+    harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    const after = [1, 2, 3, 4, 5].map((i) => harness.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
+    await harness.drain()
+    expect(new Set(await harness.ids())).toEqual(new Set([...before, ...after]))
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
@@ -45,27 +45,27 @@ test.each([1, 2])(
     const from = START - HOUR
     const start = { kind: 'time', atUs: from * 1000 } as const
     // Ten answers make the first entry an unreadable one, the eleventh shows that others are read: the next is the first on the way past it.
-    const desk = await openDesk({ source: { start }, wrap: breaking(12, most) })
-    desk.mock.add({ at: from, visibleAt: 0, defect: 'poison' })
-    const after = [1, 2, 3, 4, 5].map((i) => desk.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)
-    await desk.drain()
-    expect(new Set(await desk.ids())).toEqual(new Set(after))
-    expect(desk.reporter.gaps).toBe(1)
+    const harness = await openHarness({ source: { start }, wrap: breaking(12, most) })
+    harness.mock.add({ at: from, visibleAt: 0, defect: 'poison' })
+    const after = [1, 2, 3, 4, 5].map((i) => harness.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)
+    await harness.drain()
+    expect(new Set(await harness.ids())).toEqual(new Set(after))
+    expect(harness.reporter.gaps).toBe(1)
   },
 )
 
 test.each([1, 2])(
   'a place that is found again by time: `search` that breaks off %d times is asked once more',
   async (most) => {
-    const desk = await openDesk({ wrap: breaking(1, most) })
-    const known = desk.add(5)
-    await desk.live(START + MINUTE)
-    desk.mock.purge(known)
+    const harness = await openHarness({ wrap: breaking(1, most) })
+    const known = harness.add(5)
+    await harness.live(START + MINUTE)
+    harness.mock.purge(known)
     // In the very second of the entry that is gone.
-    const fresh = [1, 2].map((i) => desk.mock.add({ at: START + i, visibleAt: 0 }).id)
-    await desk.live(START + 20 * MINUTE)
-    expect(await desk.ids()).toEqual([...known, ...fresh])
-    expect(desk.reporter.gaps).toBe(1)
+    const fresh = [1, 2].map((i) => harness.mock.add({ at: START + i, visibleAt: 0 }).id)
+    await harness.live(START + 20 * MINUTE)
+    expect(await harness.ids()).toEqual([...known, ...fresh])
+    expect(harness.reporter.gaps).toBe(1)
   },
 )
 
@@ -87,18 +87,18 @@ test.each([
         return next ? Promise.resolve(next === 'none' ? none : brokenOff()) : send(request, signal)
       }
     }
-    const desk = await openDesk({ wrap })
-    const known = desk.add(5)
-    await desk.live(START + MINUTE)
-    desk.mock.purge(known)
+    const harness = await openHarness({ wrap })
+    const known = harness.add(5)
+    await harness.live(START + MINUTE)
+    harness.mock.purge(known)
     Object.assign(left, { pages, searches: [...searches] })
     // In the very second of the entry that is gone.
-    const fresh = [1, 2].map((i) => desk.mock.add({ at: START + i, visibleAt: 0 }).id)
-    fresh.push(desk.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id)
-    await desk.live(START + 20 * MINUTE)
+    const fresh = [1, 2].map((i) => harness.mock.add({ at: START + i, visibleAt: 0 }).id)
+    fresh.push(harness.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id)
+    await harness.live(START + 20 * MINUTE)
     expect(left.searches).toEqual([])
-    expect(await desk.ids()).toEqual([...known, ...fresh])
-    expect(desk.reporter.gaps).toBe(1)
+    expect(await harness.ids()).toEqual([...known, ...fresh])
+    expect(harness.reporter.gaps).toBe(1)
   },
 )
 
@@ -107,14 +107,14 @@ test.each(strikes)(
   async ({ first, most }) => {
     const from = START - 20 * DAY
     // The first `search` finds the beginning.
-    const stand = openRangeStand({ from, to: from + DAY, wrap: breaking(first + 1, most) })
+    const setup = openRangeSetup({ from, to: from + DAY, wrap: breaking(first + 1, most) })
     const at = from + HOUR
-    for (let i = 5; i > 0; i--) stand.mock.add({ at: at - i * SECOND, visibleAt: 0 })
-    const { id } = stand.mock.add({ at, visibleAt: 0, defect: 'poison' })
-    for (let i = 1; i <= 5; i++) stand.mock.add({ at: at + i * SECOND, visibleAt: 0 })
-    stand.mock.add({ at: START - MINUTE, visibleAt: 0 })
-    const readable = stand.expected().filter((one) => one !== id)
-    const { ids, gaps } = await stand.walk()
+    for (let i = 5; i > 0; i--) setup.mock.add({ at: at - i * SECOND, visibleAt: 0 })
+    const { id } = setup.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    for (let i = 1; i <= 5; i++) setup.mock.add({ at: at + i * SECOND, visibleAt: 0 })
+    setup.mock.add({ at: START - MINUTE, visibleAt: 0 })
+    const readable = setup.expected().filter((one) => one !== id)
+    const { ids, gaps } = await setup.walk()
     expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
   },
 )
@@ -128,136 +128,136 @@ test.each([0, 1, 2])(
       const broken = breaking(1, most)(send)
       return (request, signal) => (isSwept ? broken : send)(request, signal)
     }
-    const desk = await openDesk({ source: { lookbackMs: DAY }, wrap })
+    const harness = await openHarness({ source: { lookbackMs: DAY }, wrap })
     const at = START - 9 * MINUTE
-    desk.add(5, at - MINUTE)
-    desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-    desk.add(5)
-    await desk.live(START + HOUR)
+    harness.add(5, at - MINUTE)
+    harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    harness.add(5)
+    await harness.live(START + HOUR)
     isSwept = true
-    const late = desk.mock.add({ at: at + SECOND, visibleAt: START + 2 * HOUR }).id
-    await desk.live(START + 9 * HOUR)
-    expect(await desk.ids()).toContain(late)
-    expect(desk.reporter.gaps).toBe(0)
+    const late = harness.mock.add({ at: at + SECOND, visibleAt: START + 2 * HOUR }).id
+    await harness.live(START + 9 * HOUR)
+    expect(await harness.ids()).toContain(late)
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
 test('the past: a step past three unreadable entries that leads beyond the end of the span leaves out nothing before that end', async () => {
   const from = START - 20 * DAY
   const at = from + HOUR
-  const stand = openRangeStand({ from, to: at + 6 * SECOND })
-  stand.mock.add({ at: at - SECOND, visibleAt: 0 })
+  const setup = openRangeSetup({ from, to: at + 6 * SECOND })
+  setup.mock.add({ at: at - SECOND, visibleAt: 0 })
   const bad = [0, 1, 2].map(
-    (second) => stand.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' }).id,
+    (second) => setup.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' }).id,
   )
-  stand.mock.add({ at: at + 4 * SECOND, visibleAt: 0 })
-  stand.mock.add({ at: START - MINUTE, visibleAt: 0 })
-  const readable = stand.expected().filter((id) => !bad.includes(id))
-  const { ids, gaps } = await stand.walk()
+  setup.mock.add({ at: at + 4 * SECOND, visibleAt: 0 })
+  setup.mock.add({ at: START - MINUTE, visibleAt: 0 })
+  const readable = setup.expected().filter((id) => !bad.includes(id))
+  const { ids, gaps } = await setup.walk()
   // Between them others may be missing.
   expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
 })
 
 test('lookback: a step past two unreadable entries that leads beyond the newest one finds what is late before that', async () => {
-  const desk = await openDesk({ source: { lookbackMs: DAY } })
+  const harness = await openHarness({ source: { lookbackMs: DAY } })
   const at = START - 9 * MINUTE
-  desk.add(5, at - MINUTE)
-  for (const second of [0, 1]) desk.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
-  desk.mock.add({ at: at + 2_900, visibleAt: 0 })
-  await desk.live(START + HOUR)
-  const late = desk.mock.add({ at: at + 2_000, visibleAt: START + 2 * HOUR }).id
-  await desk.live(START + 9 * HOUR)
-  expect(await desk.ids()).toContain(late)
+  harness.add(5, at - MINUTE)
+  for (const second of [0, 1]) harness.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
+  harness.mock.add({ at: at + 2_900, visibleAt: 0 })
+  await harness.live(START + HOUR)
+  const late = harness.mock.add({ at: at + 2_000, visibleAt: START + 2 * HOUR }).id
+  await harness.live(START + 9 * HOUR)
+  expect(await harness.ids()).toContain(late)
 })
 
 test('what breaks off on the way past an unreadable entry is no malformed element: of it nothing is quarantined', async () => {
-  const desk = await openDesk({ wrap: breaking(1, 2) })
-  desk.mock.add({ at: START - 9 * MINUTE, visibleAt: 0 })
-  desk.mock.add({ at: START - 9 * MINUTE + 1, visibleAt: 0, defect: 'poison' })
-  desk.add(5)
-  await desk.drain()
+  const harness = await openHarness({ wrap: breaking(1, 2) })
+  harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0 })
+  harness.mock.add({ at: START - 9 * MINUTE + 1, visibleAt: 0, defect: 'poison' })
+  harness.add(5)
+  await harness.drain()
   // Its bytes as a page, and no others.
-  expect(desk.journal.stats().quarantined).toBe(1)
+  expect(harness.journal.stats().quarantined).toBe(1)
 })
 
 test('nothing found far behind an unreadable entry does not hide what stands right behind it at the end of the log', async () => {
-  const desk = await openDesk({ source: { once: true } })
+  const harness = await openHarness({ source: { once: true } })
   const at = START - 9 * MINUTE
-  const before = desk.add(5, at - MINUTE)
+  const before = harness.add(5, at - MINUTE)
   // As far as the step past the second one goes, there is nothing any more.
-  for (const second of [0, 1]) desk.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
-  const last = desk.mock.add({ at: at + 2 * SECOND, visibleAt: 0 }).id
-  for (let i = 0; i < 100 && !desk.source.plan(desk.cursor).caughtUp; i++) await desk.try()
-  expect(await desk.ids()).toEqual([...before, last])
+  for (const second of [0, 1]) harness.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
+  const last = harness.mock.add({ at: at + 2 * SECOND, visibleAt: 0 }).id
+  for (let i = 0; i < 100 && !harness.source.plan(harness.cursor).caughtUp; i++) await harness.try()
+  expect(await harness.ids()).toEqual([...before, last])
 })
 
 test('an entry over max_entry_bytes that `search` meets on the way past an unreadable one is quarantined and passed too', async () => {
-  const desk = await openDesk({ source: { maxEntryBytes: 1_000 } })
+  const harness = await openHarness({ source: { maxEntryBytes: 1_000 } })
   const at = START - 9 * MINUTE
-  const before = desk.add(2, at - SECOND)
-  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-  desk.mock.add({ at: at + SECOND, visibleAt: 0, data: { text: 'x'.repeat(100_000) } })
-  const after = desk.add(2)
-  await desk.live(START + 10 * MINUTE)
-  expect(await desk.ids()).toEqual([...before, ...after])
+  const before = harness.add(2, at - SECOND)
+  harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  harness.mock.add({ at: at + SECOND, visibleAt: 0, data: { text: 'x'.repeat(100_000) } })
+  const after = harness.add(2)
+  await harness.live(START + 10 * MINUTE)
+  expect(await harness.ids()).toEqual([...before, ...after])
   // The page of the first, and `search`'s answers of both.
-  expect(desk.journal.stats()).toMatchObject({ quarantined: 3, gaps: 1 })
+  expect(harness.journal.stats()).toMatchObject({ quarantined: 3, gaps: 1 })
 })
 
 test.each(['poison', 'no_id'] as const)(
   'what `latest` shows in the very second of a first entry that cannot be gone on from (%s) is read, however much comes behind it',
   async (defect) => {
-    const desk = await openDesk()
+    const harness = await openHarness()
     const at = START - 9 * MINUTE
-    desk.mock.add({ at, visibleAt: 0, defect })
-    const shown = desk.mock.add({ at: at + 300, visibleAt: 0 }).id
-    await desk.live(START + HOUR)
-    const later = desk.add(3)
-    await desk.live(START + 8 * HOUR)
-    expect(await desk.ids()).toEqual([shown, ...later])
-    expect(desk.reporter.gaps).toBe(1)
+    harness.mock.add({ at, visibleAt: 0, defect })
+    const shown = harness.mock.add({ at: at + 300, visibleAt: 0 }).id
+    await harness.live(START + HOUR)
+    const later = harness.add(3)
+    await harness.live(START + 8 * HOUR)
+    expect(await harness.ids()).toEqual([shown, ...later])
+    expect(harness.reporter.gaps).toBe(1)
   },
 )
 
 test('what `latest` shows in the very second of an entry that stays unreadable is read, without a gap where nothing else stands between them', async () => {
-  const desk = await openDesk()
+  const harness = await openHarness()
   const at = START - 9 * MINUTE
-  const before = desk.add(5, at - SECOND)
-  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-  const shown = desk.mock.add({ at: at + 300, visibleAt: 0 }).id
-  await desk.live(START + HOUR)
-  const later = desk.add(3)
-  await desk.live(START + 8 * HOUR)
-  expect(await desk.ids()).toEqual([...before, shown, ...later])
-  expect(desk.reporter.gaps).toBe(0)
+  const before = harness.add(5, at - SECOND)
+  harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  const shown = harness.mock.add({ at: at + 300, visibleAt: 0 }).id
+  await harness.live(START + HOUR)
+  const later = harness.add(3)
+  await harness.live(START + 8 * HOUR)
+  expect(await harness.ids()).toEqual([...before, shown, ...later])
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test.each([0, 5])(
   'an entry without a readable time that stands between two unreadable ones, behind %i others, sends nobody back to the beginning',
   async (count) => {
-    const desk = await openDesk()
+    const harness = await openHarness()
     const at = START - 9 * MINUTE
-    const before = desk.add(count, at - 3 * MINUTE)
-    if (count > 0) desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-    desk.mock.add({ at: at + SECOND, visibleAt: 0, defect: 'bad_time' })
-    desk.mock.add({ at: at + SECOND + 300, visibleAt: 0, defect: 'poison' })
-    const after = [5, 6, 7].map((i) => desk.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
-    desk.asked()
-    await desk.live(START + HOUR)
-    expect((await desk.ids()).toSorted()).toEqual([...before, ...after].toSorted())
-    expect(desk.reporter.gaps).toBeLessThanOrEqual(2)
-    expect(endpoints(desk.asked()).filter((name) => name === 'earliest').length).toBeLessThan(5)
+    const before = harness.add(count, at - 3 * MINUTE)
+    if (count > 0) harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+    harness.mock.add({ at: at + SECOND, visibleAt: 0, defect: 'bad_time' })
+    harness.mock.add({ at: at + SECOND + 300, visibleAt: 0, defect: 'poison' })
+    const after = [5, 6, 7].map((i) => harness.mock.add({ at: at + i * SECOND, visibleAt: 0 }).id)
+    harness.asked()
+    await harness.live(START + HOUR)
+    expect((await harness.ids()).toSorted()).toEqual([...before, ...after].toSorted())
+    expect(harness.reporter.gaps).toBeLessThanOrEqual(2)
+    expect(endpoints(harness.asked()).filter((name) => name === 'earliest').length).toBeLessThan(5)
   },
 )
 
 test('what cannot be read either, but tells its own time, is stepped over in one step, however far ahead that is', async () => {
-  const desk = await openDesk()
+  const harness = await openHarness()
   const at = START - 3 * HOUR
-  const before = desk.add(5, at - SECOND)
-  desk.mock.add({ at, visibleAt: 0, defect: 'poison' })
-  desk.mock.add({ at: at + HOUR, visibleAt: 0, defect: 'no_id' })
-  const after = [2, 3].map((i) => desk.mock.add({ at: at + HOUR + i * SECOND, visibleAt: 0 }).id)
-  await desk.drain()
-  expect(await desk.ids()).toEqual([...before, ...after])
-  expect(endpoints(desk.asked()).filter((name) => name === 'search').length).toBeLessThan(14)
+  const before = harness.add(5, at - SECOND)
+  harness.mock.add({ at, visibleAt: 0, defect: 'poison' })
+  harness.mock.add({ at: at + HOUR, visibleAt: 0, defect: 'no_id' })
+  const after = [2, 3].map((i) => harness.mock.add({ at: at + HOUR + i * SECOND, visibleAt: 0 }).id)
+  await harness.drain()
+  expect(await harness.ids()).toEqual([...before, ...after])
+  expect(endpoints(harness.asked()).filter((name) => name === 'search').length).toBeLessThan(14)
 })

@@ -11,7 +11,7 @@ import {
   versionAt,
 } from '../../../../src/sources/history/version.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const day = (ago: number) => TODAY - ago * DAY

@@ -5,8 +5,8 @@ import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import type { Appended, PageChunk } from '../../../../src/contracts/source.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault } from '../../../fakes/history-server.ts'
-import { DAY, driven, SECOND, START } from '../../app/desk.ts'
-import { eachEntry, openHistoryDesk } from './desk.ts'
+import { DAY, driven, SECOND, START } from '../../app/audit-harness.ts'
+import { eachEntry, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const source = { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 } as const
@@ -39,23 +39,23 @@ test.each(['v2', 'v1'] as const)(
           if (how === 'short') return { shortBytes: bytes }
           return { cutBytes: bytes, cutError: how === 'cut' ? 'unreachable' : 'timeout' }
         })
-        const desk = await openHistoryDesk({
+        const harness = await openHistoryHarness({
           keepOpen: true,
           chunkBytes: Math.max(chunkBytes, Math.ceil(total / 2_000)),
           source: { ...source, version },
           fault: () => left.shift(),
         })
         try {
-          desk.server.events = texts.map((bytes, i) =>
+          harness.server.events = texts.map((bytes, i) =>
             historyEvent(START - 500 * SECOND + i * SECOND, { fields: { text: 'x'.repeat(bytes) } }),
           )
-          await desk.once()
-          const wanted = desk.server.events.map((event) => event[version])
-          expect((await desk.raws()).sort()).toEqual(wanted.sort())
-          const versions = eachEntry(await desk.batch(), (entries, i) => entries.version(i))
+          await harness.once()
+          const wanted = harness.server.events.map((event) => event[version])
+          expect((await harness.raws()).sort()).toEqual(wanted.sort())
+          const versions = eachEntry(await harness.batch(), (entries, i) => entries.version(i))
           expect(versions.every((each) => each === 0)).toBe(true)
         } finally {
-          await desk.close()
+          await harness.close()
         }
       }),
       { numRuns: 30 },
@@ -66,26 +66,26 @@ test.each(['v2', 'v1'] as const)(
 
 test('a process that dies between any two chunks of an answer continues as if it had not', async () => {
   for (let dieAfter = 0; ; dieAfter++) {
-    const desk = await openHistoryDesk({ keepOpen: true, source })
+    const harness = await openHistoryHarness({ keepOpen: true, source })
     const text = 'x'.repeat(1_500_000)
-    desk.server.events = Array.from({ length: 9 }, (_, i) =>
+    harness.server.events = Array.from({ length: 9 }, (_, i) =>
       historyEvent(START - i * SECOND, { fields: { text } }),
     )
-    const dying = dyingAfter(desk.source, dieAfter)
+    const dying = dyingAfter(harness.source, dieAfter)
     const died = await driven(
-      desk.clock,
-      ingestOnce({ ...desk.collector, source: dying }, undefined, new AbortController().signal).then(
+      harness.clock,
+      ingestOnce({ ...harness.collector, source: dying }, undefined, new AbortController().signal).then(
         ({ fault }) => fault !== undefined,
         () => true,
       ),
     )
     // What a new process finds is what the journal has.
-    desk.cursor = await desk.journal.cursor(desk.source.stream)
-    desk.open(source)
-    await desk.once()
-    expect((await desk.raws()).length).toBe(9)
-    expect(desk.reporter.gaps).toBe(0)
-    await desk.close()
+    harness.cursor = await harness.journal.cursor(harness.source.stream)
+    harness.open(source)
+    await harness.once()
+    expect((await harness.raws()).length).toBe(9)
+    expect(harness.reporter.gaps).toBe(0)
+    await harness.close()
     if (!died) {
       expect(dieAfter).toBeGreaterThan(3)
       return
@@ -94,7 +94,7 @@ test('a process that dies between any two chunks of an answer continues as if it
 }, 60_000)
 
 function dyingAfter(
-  source: Awaited<ReturnType<typeof openHistoryDesk>>['source'],
+  source: Awaited<ReturnType<typeof openHistoryHarness>>['source'],
   parts: number,
 ): typeof source {
   const dying = Object.create(source) as typeof source

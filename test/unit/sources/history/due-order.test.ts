@@ -13,8 +13,8 @@ import {
   troubleDueAt,
 } from '../../../../src/sources/history/due.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const YESTERDAY = TODAY - DAY
@@ -339,16 +339,18 @@ describe('the end of a pass', () => {
   })
 
   test('is caught up if this pass was all that was missing, and our clock can be believed', () => {
-    const told = (kind: Task['kind'], more: Partial<HistoryCursor> = {}) => {
+    const reported = (kind: Task['kind'], more: Partial<HistoryCursor> = {}) => {
       const { cursor, options, reporter } = open(more)
       const task = taskOver(cursor, kind, YESTERDAY, TODAY)
       if (kind === 'todo') cursor.todo.push(task.rangeRead)
       endRangeRead(options, cursor, task)
       return reporter.caughtUps
     }
-    expect([told('live'), told('todo'), told('lookback'), told('trouble')]).toEqual([1, 1, 0, 0])
-    expect(told('live', { todo: [rangeReadOver(TODAY - 9 * DAY, YESTERDAY, START)] })).toBe(0)
-    expect(told('live', { clocksApart: true })).toBe(0)
+    expect([reported('live'), reported('todo'), reported('lookback'), reported('trouble')]).toEqual([
+      1, 1, 0, 0,
+    ])
+    expect(reported('live', { todo: [rangeReadOver(TODAY - 9 * DAY, YESTERDAY, START)] })).toBe(0)
+    expect(reported('live', { clocksApart: true })).toBe(0)
   })
 
   test('records when each whole day of it was read, and its share of the request time', () => {

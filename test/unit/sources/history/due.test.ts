@@ -11,9 +11,9 @@ import {
 } from '../../../../src/sources/history/due.ts'
 import type { HistoryOptions, Task } from '../../../../src/sources/history/step.ts'
 import { adoptBoundary } from '../../../../src/sources/history/version.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
-import { DAY, HOUR, MINUTE, START } from '../../app/desk.ts'
-import { openHistoryDesk } from './desk.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
+import { DAY, HOUR, MINUTE, START } from '../../app/audit-harness.ts'
+import { openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
@@ -117,31 +117,31 @@ test('a server’s clock more than 30 days behind is not believed, one a day beh
     [40, 0],
     [1, DAY],
   ] as const) {
-    const desk = await openHistoryDesk()
-    desk.server.options.dateAt = () => desk.clock.now() - days * DAY
-    await desk.try()
-    expect(Math.abs(desk.state().serverBehindMs - behindMs)).toBeLessThan(5_000)
+    const harness = await openHistoryHarness()
+    harness.server.options.dateAt = () => harness.clock.now() - days * DAY
+    await harness.try()
+    expect(Math.abs(harness.state().serverBehindMs - behindMs)).toBeLessThan(5_000)
   }
 })
 
 test('an empty answer is checked in the other unit once an hour', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
-  await desk.step()
-  expect(desk.asked()).toHaveLength(2)
-  expect(desk.state().unitDoubtAt).toBe(desk.clock.now() + HOUR)
-  await desk.live(START + 50 * MINUTE)
-  expect(desk.asked()).toHaveLength(3)
+  const harness = await openHistoryHarness({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+  await harness.step()
+  expect(harness.asked()).toHaveLength(2)
+  expect(harness.state().unitDoubtAt).toBe(harness.clock.now() + HOUR)
+  await harness.live(START + 50 * MINUTE)
+  expect(harness.asked()).toHaveLength(3)
 })
 
 test('a window that is refused in both units proves neither', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 20 * DAY }, lookbackMs: 0 },
     fault: ({ from }) => (from < START - 5 * DAY ? { status: 400 } : undefined),
   })
-  for (let steps = 0; steps < 40 && desk.reporter.gaps === 0; steps++) {
-    await desk.try()
-    desk.clock.advance(desk.clock.now() + 1_000)
+  for (let steps = 0; steps < 40 && harness.reporter.gaps === 0; steps++) {
+    await harness.try()
+    harness.clock.advance(harness.clock.now() + 1_000)
   }
-  expect(desk.reporter.gaps).toBe(1)
-  expect([desk.state().unit, desk.state().unitSure]).toEqual(['s', false])
+  expect(harness.reporter.gaps).toBe(1)
+  expect([harness.state().unit, harness.state().unitSure]).toEqual(['s', false])
 })

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { dayStart } from '../../../../src/core/time.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const source = { start: { kind: 'span', ms: DAY }, lookbackMs: 0, intervalMs: 7 * MINUTE } as const
 
@@ -20,64 +20,64 @@ test.each([
 ] as const)(
   'a refused future end is replaced by now if the server’s clock %s',
   async (_, { behindMs, ...more }) => {
-    const desk = await openHistoryDesk({ source, endsInPast: true, ...more })
-    const serverNow = () => desk.clock.now() - behindMs
-    desk.server.options.dateAt = serverNow
-    desk.server.events = eventsFrom(historyEvent, START - HOUR, 2 * 24 * 60, MINUTE).map((event) => ({
+    const harness = await openHistoryHarness({ source, endsInPast: true, ...more })
+    const serverNow = () => harness.clock.now() - behindMs
+    harness.server.options.dateAt = serverNow
+    harness.server.events = eventsFrom(historyEvent, START - HOUR, 2 * 24 * 60, MINUTE).map((event) => ({
       ...event,
       visibleAt: event.at,
     }))
     const errors: (Error | undefined)[] = []
-    const tryOnce = desk.try.bind(desk)
-    desk.try = async () => {
+    const tryOnce = harness.try.bind(harness)
+    harness.try = async () => {
       errors.push(await tryOnce())
       return errors.at(-1)
     }
-    await desk.live(START + DAY + HOUR)
+    await harness.live(START + DAY + HOUR)
     expect(errors.filter((error) => error !== undefined)).toEqual([])
-    const due = desk.server.events.filter(({ at }) => at < serverNow() - 9 * MINUTE)
+    const due = harness.server.events.filter(({ at }) => at < serverNow() - 9 * MINUTE)
     expect(due.length).toBeGreaterThan(24 * 60)
-    const times = new Set(await desk.times())
+    const times = new Set(await harness.times())
     expect(due.filter(({ at }) => !times.has(at * 1000))).toEqual([])
-    expect(desk.reporter.gaps).toBe(0)
+    expect(harness.reporter.gaps).toBe(0)
   },
 )
 
 test('a refused window of the past is not shortened to now', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source,
     fault: ({ from }) => (from < START - 12 * HOUR ? { status: 400 } : undefined),
   })
-  await desk.live(START + MINUTE)
-  const past = desk.asked().filter(({ from }) => from < START - 12 * HOUR)
+  await harness.live(START + MINUTE)
+  const past = harness.asked().filter(({ from }) => from < START - 12 * HOUR)
   expect(past.length).toBeGreaterThan(0)
   expect(past.filter(({ to }) => to > START - 9 * HOUR)).toEqual([])
 })
 
 test('an open day without events is requested once a poll, if the unit is known', async () => {
-  const desk = await openHistoryDesk({ source })
-  desk.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
-  await desk.live(START + MINUTE)
-  expect(desk.state().unitSure).toBe(true)
-  desk.asked()
-  await desk.live(START + source.intervalMs + SECOND)
-  expect(desk.asked()).toHaveLength(1)
+  const harness = await openHistoryHarness({ source })
+  harness.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
+  await harness.live(START + MINUTE)
+  expect(harness.state().unitSure).toBe(true)
+  harness.asked()
+  await harness.live(START + source.intervalMs + SECOND)
+  expect(harness.asked()).toHaveLength(1)
 })
 
 test('no second before a midnight is left out by a poll just after it', async () => {
   const midnight = dayStart(START) + DAY
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     ...{ source, startAt: midnight + 1_900 - source.intervalMs, endsInPast: true, startInclusive: false },
-    dateAt: () => desk.clock.now() - 2 * SECOND,
+    dateAt: () => harness.clock.now() - 2 * SECOND,
   })
-  desk.server.events = [3, 2, 1].map((seconds) => historyEvent(midnight - seconds * SECOND))
-  await desk.live(midnight + HOUR)
-  expect(await desk.ids()).toHaveLength(3)
+  harness.server.events = [3, 2, 1].map((seconds) => historyEvent(midnight - seconds * SECOND))
+  await harness.live(midnight + HOUR)
+  expect(await harness.ids()).toHaveLength(3)
 })
 
 test('if that is refused too, the poll has failed', async () => {
-  const desk = await openHistoryDesk({ source, fault: () => ({ status: 400 }) })
-  expect((await desk.try()) ?? (await desk.try())).toMatchObject({ code: 'bad_request' })
+  const harness = await openHistoryHarness({ source, fault: () => ({ status: 400 }) })
+  expect((await harness.try()) ?? (await harness.try())).toMatchObject({ code: 'bad_request' })
   // In either unit, up to now, a little less and a minute less.
-  expect(desk.asked()).toHaveLength(6)
+  expect(harness.asked()).toHaveLength(6)
 })

@@ -5,8 +5,8 @@ import type { HistoryEvent, HistoryRequest } from '../../../fakes/history-server
 import type { Appended } from '../../../../src/contracts/source.ts'
 import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
 import { dice } from '../../../simulation/random.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const page = '<html><body>Sign in</body></html>'
@@ -34,41 +34,41 @@ const holds = ({ from, to }: HistoryRequest, at: number) => from <= at && at < t
 describe.each(cases)('of %s, 200 with %s', (version, body) => {
   test('is an outage: nothing is skipped, quarantined or reported, and all is read when it is over', async () => {
     let isBroken = false
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { version, start: { kind: 'span', ms: 9 * DAY } },
       fault: () => (isBroken ? { body } : undefined),
     })
-    desk.server.events = eventsFrom(historyEvent, START - 9 * DAY, 9 * 24 + 48, HOUR)
+    harness.server.events = eventsFrom(historyEvent, START - 9 * DAY, 9 * 24 + 48, HOUR)
     // In the middle of the backlog.
-    for (let steps = 0; steps < 2; steps++) await desk.step()
+    for (let steps = 0; steps < 2; steps++) await harness.step()
     isBroken = true
-    await desk.live(START + 5 * HOUR)
-    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
-    expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
-    expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
+    await harness.live(START + 5 * HOUR)
+    expect([harness.reporter.gaps, harness.reporter.sum('quarantined')]).toEqual([0, 0])
+    expect(harness.source.plan(harness.cursor).caughtUp).toBe(false)
+    expect(harness.state()).toMatchObject({ troubles: [], timeless: false })
     isBroken = false
-    await desk.live(START + 6 * HOUR)
-    expect(new Set(await desk.ids()).size).toBe(9 * 24 + 6)
-    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
-    expect(desk.state()).toMatchObject({ troubles: [], timeless: false })
+    await harness.live(START + 6 * HOUR)
+    expect(new Set(await harness.ids()).size).toBe(9 * 24 + 6)
+    expect([harness.reporter.gaps, harness.reporter.sum('quarantined')]).toEqual([0, 0])
+    expect(harness.state()).toMatchObject({ troubles: [], timeless: false })
   })
 
   test('does not end a single run', async () => {
     let isBroken = true
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { version, start: { kind: 'span', ms: 2 * DAY }, once: true },
       fault: () => (isBroken ? { body } : undefined),
     })
-    desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
+    harness.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
     for (let tries = 0; tries < 60; tries++) {
-      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-      await driven(desk.clock, desk.clock.sleep(5 * SECOND))
-      expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
+      expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
+      await driven(harness.clock, harness.clock.sleep(5 * SECOND))
+      expect(harness.source.plan(harness.cursor).caughtUp).toBe(false)
     }
     isBroken = false
-    await desk.once()
-    expect(await desk.ids()).toHaveLength(48)
-    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
+    await harness.once()
+    expect(await harness.ids()).toHaveLength(48)
+    expect([harness.reporter.gaps, harness.reporter.sum('quarantined')]).toEqual([0, 0])
   })
 })
 
@@ -76,39 +76,39 @@ test.each(cases)(
   'of %s, two answers of three with %s by chance lose nothing and report nothing',
   async (version, body) => {
     const random = dice(7)
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { version, start: { kind: 'span', ms: 4 * DAY }, once: true },
       fault: () => (random() < 2 / 3 ? { body } : undefined),
     })
-    desk.server.events = eventsFrom(historyEvent, START - 4 * DAY, 4 * 24, HOUR)
-    await desk.once()
-    expect(new Set(await desk.ids()).size).toBe(4 * 24)
-    expect([desk.reporter.gaps, desk.reporter.sum('quarantined')]).toEqual([0, 0])
+    harness.server.events = eventsFrom(historyEvent, START - 4 * DAY, 4 * 24, HOUR)
+    await harness.once()
+    expect(new Set(await harness.ids()).size).toBe(4 * 24)
+    expect([harness.reporter.gaps, harness.reporter.sum('quarantined')]).toEqual([0, 0])
   },
 )
 
 test.each(['null', '{"error":"file not found"}', '7'])(
   'an element %s that repeats beside events is quarantined with its bytes, and is no gap',
   async (text) => {
-    const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
-    desk.server.events = [
+    const harness = await openHistoryHarness({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+    harness.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
+    harness.server.events = [
       historyEvent(START - HOUR),
       noEvent(START - HOUR, text),
       historyEvent(START - MINUTE),
     ]
-    expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-    expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
+    expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
+    expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
     // The good rest of the answer waits for nothing.
-    expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([2, 0])
-    await desk.step()
-    expect(desk.reporter.sum('quarantined')).toBe(1)
-    expect(desk.reporter.gaps).toBe(0)
-    desk.asked()
-    await desk.live(START + 2 * HOUR)
+    expect([(await harness.ids()).length, harness.reporter.sum('quarantined')]).toEqual([2, 0])
+    await harness.step()
+    expect(harness.reporter.sum('quarantined')).toBe(1)
+    expect(harness.reporter.gaps).toBe(0)
+    harness.asked()
+    await harness.live(START + 2 * HOUR)
     // Known by now: one request a poll.
-    expect(desk.asked().length).toBeLessThanOrEqual(9)
-    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
+    expect(harness.asked().length).toBeLessThanOrEqual(9)
+    expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([1, 0])
   },
 )
 
@@ -116,124 +116,124 @@ test('an answer that ends in an error beside its events is requested again, and 
   let times = 0
   const events = eventsFrom(historyEvent, TODAY - 5 * DAY, 20, HOUR)
   const part = `{"events":[${[...events.slice(0, 5).map(({ v2 }) => v2), '{"error":"no"}'].join(',')}]}`
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'time', atUs: (TODAY - 5 * DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, TODAY - 5 * DAY) && times++ < 2 ? { body: part } : undefined),
   })
-  desk.server.events = events
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(20)
-  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
+  harness.server.events = events
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(20)
+  expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([0, 0])
 })
 
 test('a permanently malformed element that is alone in its window is quarantined, is no gap, and delays nothing', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * DAY } } })
-  desk.server.events = [
+  const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 5 * DAY } } })
+  harness.server.events = [
     ...eventsFrom(historyEvent, TODAY - 5 * DAY, 24, HOUR),
     noEvent(TODAY - 3 * DAY + 7 * HOUR, 'null'),
     ...eventsFrom(historyEvent, TODAY - DAY, 24 + 20, HOUR),
   ]
-  await desk.live(START + 5 * HOUR)
-  expect(await desk.ids()).toHaveLength(14 + 24 + 16)
-  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
-  expect(desk.state().troubles).toEqual([])
+  await harness.live(START + 5 * HOUR)
+  expect(await harness.ids()).toHaveLength(14 + 24 + 16)
+  expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([1, 0])
+  expect(harness.state().troubles).toEqual([])
 })
 
 test('a minute that permanently answers an error while all else is read is a possible gap, and is read later when it can be', async () => {
   const at = TODAY - 3 * DAY + 7 * HOUR
   let isBroken = true
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 5 * DAY } },
     fault: (request) =>
       isBroken && holds(request, at) ? { body: '{"events":[{"error":"no"}]}' } : undefined,
   })
-  desk.server.events = [historyEvent(at), ...eventsFrom(historyEvent, TODAY - DAY, 24, HOUR)]
-  await desk.live(START + HOUR)
-  expect([(await desk.ids()).length, desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([
+  harness.server.events = [historyEvent(at), ...eventsFrom(historyEvent, TODAY - DAY, 24, HOUR)]
+  await harness.live(START + HOUR)
+  expect([(await harness.ids()).length, harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([
     24, 0, 1,
   ])
   isBroken = false
-  await desk.live(START + 12 * HOUR)
-  expect([(await desk.ids()).length, desk.reporter.gaps]).toEqual([25, 1])
+  await harness.live(START + 12 * HOUR)
+  expect([(await harness.ids()).length, harness.reporter.gaps]).toEqual([25, 1])
 })
 
 test('an event without an id, or without a readable time, is malformed at once: its bytes are kept', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
   })
   const { v2 } = historyEvent(START - HOUR)
-  desk.server.events = [
+  harness.server.events = [
     noEvent(START - HOUR, v2.replace('unique_usage_id', 'was_id')),
     noEvent(START - HOUR, v2.replace('utc_time', 'was_time')),
   ]
-  await desk.step()
-  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([2, 0])
-  expect(desk.asked()).toHaveLength(1)
+  await harness.step()
+  expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([2, 0])
+  expect(harness.asked()).toHaveLength(1)
 })
 
 describe('an element that differs at each answer', () => {
   /** `odd` minutes answer one more element, another one each time. */
   async function differing(source: Partial<HistoryOptions>, isOdd: (request: HistoryRequest) => boolean) {
     let times = 0
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { lookbackMs: 0, ...source },
       fault: (request) =>
-        isOdd(request) ? { body: desk.server.bodyOf(request, `{"foo":${String(++times)}}`) } : undefined,
+        isOdd(request) ? { body: harness.server.bodyOf(request, `{"foo":${String(++times)}}`) } : undefined,
     })
-    return desk
+    return harness
   }
   const at = TODAY + HOUR
 
   test('beside events is quarantined at the ninth answer, as a possible gap, and delays nothing', async () => {
-    const desk = await differing({ start: { kind: 'span', ms: HOUR } }, (request) => holds(request, at))
-    desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
-    desk.server.events = eventsFrom(historyEvent, at, 24, HOUR)
-    const first = (await desk.try())?.message
+    const harness = await differing({ start: { kind: 'span', ms: HOUR } }, (request) => holds(request, at))
+    harness.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
+    harness.server.events = eventsFrom(historyEvent, at, 24, HOUR)
+    const first = (await harness.try())?.message
     expect(first).toContain('requested again to check')
     for (let answers = 2; answers < 9; answers++) {
-      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-      expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
+      expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
+      expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([0, 0])
     }
-    await desk.step()
-    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 1])
-    expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
-    await desk.live(START + 10 * HOUR)
-    expect(desk.reporter.gaps).toBe(1)
-    expect(desk.source.plan(desk.cursor).caughtUp).toBe(true)
-    expect(new Set(await desk.ids()).size).toBe(20)
+    await harness.step()
+    expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([1, 1])
+    expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
+    await harness.live(START + 10 * HOUR)
+    expect(harness.reporter.gaps).toBe(1)
+    expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
+    expect(new Set(await harness.ids()).size).toBe(20)
     // The odd element is narrowed down at each retry.
-    const odd = desk.state().troubles.map(({ from, to }) => to - from)
+    const odd = harness.state().troubles.map(({ from, to }) => to - from)
     expect(odd.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(HOUR)
   })
 
   test('does not hide events of a server that sometimes breaks off', async () => {
     const random = dice(3)
     let isBroken = true
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { start: { kind: 'span', ms: 2 * DAY }, lookbackMs: 0 },
       fault: () => {
-        const some = desk.server.events.filter(() => random() < 0.5).map(({ v2 }) => v2)
+        const some = harness.server.events.filter(() => random() < 0.5).map(({ v2 }) => v2)
         return isBroken
           ? { body: `{"events":[${[...some, `{"error":"no ${String(random())}"}`].join()}]}` }
           : undefined
       },
     })
-    desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 30, HOUR)
+    harness.server.events = eventsFrom(historyEvent, TODAY - DAY, 30, HOUR)
     for (let answers = 0; answers < 100; answers++) {
-      expect(await desk.try()).toMatchObject({ code: 'bad_reply' })
-      await driven(desk.clock, desk.clock.sleep(20 * SECOND))
+      expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
+      await driven(harness.clock, harness.clock.sleep(20 * SECOND))
     }
     isBroken = false
-    await desk.once()
-    expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([0, 0])
+    await harness.once()
+    expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([0, 0])
   })
 
   test('leaves a job unread with the span, and the job ends', async () => {
-    const desk = await differing({}, (request) => holds(request, at))
-    desk.server.events = eventsFrom(historyEvent, at, 6, HOUR)
+    const harness = await differing({}, (request) => holds(request, at))
+    harness.server.events = eventsFrom(historyEvent, at, 6, HOUR)
     const span = { fromUs: TODAY * 1000, toUs: (TODAY + 6 * HOUR) * 1000 }
-    const range = desk.range()
-    const source = range.open(span, desk.reporter, 'compare')
+    const range = harness.range()
+    const source = range.open(span, harness.reporter, 'compare')
     let cursor: string | undefined
     for (let steps = 0; !source.plan(cursor).caughtUp; steps++) {
       if (steps > 100) expect.fail('it does not end')
@@ -249,16 +249,16 @@ describe('an element that differs at each answer', () => {
 
 test('a malformed element that is alone in its day costs an hourly single run no more than any other day once it is known', async () => {
   const source = { start: { kind: 'time', atUs: TODAY * 1000 }, once: true, lookbackMs: 0 } as const
-  const desk = await openHistoryDesk({ source })
-  desk.server.events = [noEvent(TODAY + 2 * HOUR, '{"foo":1}')]
+  const harness = await openHistoryHarness({ source })
+  harness.server.events = [noEvent(TODAY + 2 * HOUR, '{"foo":1}')]
   const askedInRun: number[] = []
   for (let hour = 0; hour < 5; hour++) {
-    desk.open(source)
-    await desk.once()
-    askedInRun.push(desk.asked().length)
-    await driven(desk.clock, desk.clock.sleep(HOUR))
+    harness.open(source)
+    await harness.once()
+    askedInRun.push(harness.asked().length)
+    await driven(harness.clock, harness.clock.sleep(HOUR))
   }
   // First it is narrowed down while other windows are read, then tried once more.
   expect(Math.max(...askedInRun.slice(2))).toBeLessThanOrEqual(3)
-  expect([desk.reporter.sum('quarantined'), desk.reporter.gaps]).toEqual([1, 0])
+  expect([harness.reporter.sum('quarantined'), harness.reporter.gaps]).toEqual([1, 0])
 })

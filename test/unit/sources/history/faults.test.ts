@@ -3,8 +3,8 @@ import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 /** A window's own width, without the second more at both ends. */
@@ -20,25 +20,25 @@ test.each<[string, HistoryFault, number]>([
   ['an answer over the cap', { cutBytes: 60, cutError: 'too_large' }, 0],
 ])('a window is halved for %s, and grows again', async (_, fault, chances) => {
   const limit = 3 * HOUR
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, lookbackMs: 0 },
     fault: (request) => (widthOf(request) > limit ? fault : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, TODAY - DAY, 34, HOUR)
-  await desk.once()
-  const widths = desk.asked().map(widthOf)
+  harness.server.events = eventsFrom(historyEvent, TODAY - DAY, 34, HOUR)
+  await harness.once()
+  const widths = harness.asked().map(widthOf)
   // Ten hours of today: as often as it may be chance, then halved.
   expect(widths.slice(0, 3 + chances)).toEqual([
     ...Array<number>(1 + chances).fill(10 * HOUR),
     5 * HOUR,
     2.5 * HOUR,
   ])
-  expect(await desk.ids()).toHaveLength(34)
-  expect(new Set(await desk.ids()).size).toBe(34)
-  expect(desk.reporter.gaps).toBe(0)
-  desk.server.options.fault = () => undefined
-  await desk.live(START + 13 * HOUR)
-  expect(desk.asked().map(widthOf).at(-1)).toBeGreaterThan(22 * HOUR)
+  expect(await harness.ids()).toHaveLength(34)
+  expect(new Set(await harness.ids()).size).toBe(34)
+  expect(harness.reporter.gaps).toBe(0)
+  harness.server.options.fault = () => undefined
+  await harness.live(START + 13 * HOUR)
+  expect(harness.asked().map(widthOf).at(-1)).toBeGreaterThan(22 * HOUR)
 })
 
 test.each<[string, HistoryFault, string]>([
@@ -47,203 +47,206 @@ test.each<[string, HistoryFault, string]>([
   ['a host that cannot be reached', { error: 'unreachable' }, 'unreachable'],
 ])('%s says nothing about the window: it is requested again unchanged', async (_, fault, code) => {
   let broken = true
-  const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? fault : undefined) })
-  desk.server.events = [historyEvent(START)]
+  const harness = await openHistoryHarness({ source: latest, fault: () => (broken ? fault : undefined) })
+  harness.server.events = [historyEvent(START)]
   for (let i = 0; i < 5; i++) {
-    expect(await desk.try()).toMatchObject({ code })
-    await driven(desk.clock, desk.clock.sleep(10 * MINUTE))
+    expect(await harness.try()).toMatchObject({ code })
+    await driven(harness.clock, harness.clock.sleep(10 * MINUTE))
   }
   broken = false
-  await desk.step()
+  await harness.step()
   // Except if the host was never reached.
-  expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
-  expect(await desk.ids()).toHaveLength(1)
+  expect(harness.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
+  expect(await harness.ids()).toHaveLength(1)
 })
 
 test('a minute that stays unreadable is one gap, is skipped once others are read, and is read later when it can be', async () => {
   const poison = START - 5 * HOUR + 30 * SECOND
   let broken = true
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: latest,
     fault: (request) => (broken && holds(request, poison) ? { status: 500 } : undefined),
   })
-  desk.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
-  desk.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
-  await desk.live(START + HOUR)
-  expect(await desk.ids()).toHaveLength(599)
-  expect(desk.reporter.gaps).toBe(1)
-  expect(desk.journal.stats().gaps).toBe(1)
-  expect(desk.state().troubles).toMatchObject([{ to: (desk.state().troubles[0]?.from ?? 0) + MINUTE }])
+  harness.open({ start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 })
+  harness.server.events = eventsFrom(historyEvent, TODAY + 30 * SECOND, 600, MINUTE)
+  await harness.live(START + HOUR)
+  expect(await harness.ids()).toHaveLength(599)
+  expect(harness.reporter.gaps).toBe(1)
+  expect(harness.journal.stats().gaps).toBe(1)
+  expect(harness.state().troubles).toMatchObject([{ to: (harness.state().troubles[0]?.from ?? 0) + MINUTE }])
   // Not before something else was read in its place.
-  expect(desk.reporter.caughtUps).toBeGreaterThan(0)
-  expect(desk.log.lines.some((line) => line.includes('stays unreadable'))).toBe(true)
-  desk.asked()
-  await desk.live(START + 12 * HOUR)
-  const again = desk.asked().filter((request) => holds(request, poison))
+  expect(harness.reporter.caughtUps).toBeGreaterThan(0)
+  expect(harness.log.lines.some((line) => line.includes('stays unreadable'))).toBe(true)
+  harness.asked()
+  await harness.live(START + 12 * HOUR)
+  const again = harness.asked().filter((request) => holds(request, poison))
   // Every poll reads around it; it alone is retried less and less often.
   expect(again.length).toBeLessThan(10)
-  expect(desk.reporter.gaps).toBe(1)
+  expect(harness.reporter.gaps).toBe(1)
   broken = false
-  await desk.live(START + 20 * HOUR)
-  expect(await desk.ids()).toHaveLength(600)
-  expect(desk.state().troubles).toEqual([])
+  await harness.live(START + 20 * HOUR)
+  expect(await harness.ids()).toHaveLength(600)
+  expect(harness.state().troubles).toEqual([])
 })
 
 test('complete events of an unreadable window are kept', async () => {
   const broken = TODAY + 30 * SECOND
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'time', atUs: TODAY * 1000 }, lookbackMs: 0 },
     fault: (request) => (holds(request, broken) ? { cutBytes: 500 } : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, broken, 10, SECOND)
-  await desk.live(START + HOUR)
+  harness.server.events = eventsFrom(historyEvent, broken, 10, SECOND)
+  await harness.live(START + HOUR)
   // Some two elements fit into the bytes that came.
-  expect((await desk.ids()).length).toBeGreaterThanOrEqual(2)
-  expect((await desk.ids()).length).toBeLessThan(10)
-  expect(desk.reporter.gaps).toBe(1)
+  expect((await harness.ids()).length).toBeGreaterThanOrEqual(2)
+  expect((await harness.ids()).length).toBeLessThan(10)
+  expect(harness.reporter.gaps).toBe(1)
 })
 
 test('an API that fails everywhere has no window skipped, however long it lasts', async () => {
   let broken = false
-  const desk = await openHistoryDesk({ source: latest, fault: () => (broken ? { status: 503 } : undefined) })
-  desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
-  await desk.live(START + HOUR)
+  const harness = await openHistoryHarness({
+    source: latest,
+    fault: () => (broken ? { status: 503 } : undefined),
+  })
+  harness.server.events = eventsFrom(historyEvent, START, 48, HOUR)
+  await harness.live(START + HOUR)
   broken = true
-  await desk.live(START + 8 * HOUR)
-  expect(desk.reporter.gaps).toBe(0)
-  expect(desk.state().troubles).toEqual([])
+  await harness.live(START + 8 * HOUR)
+  expect(harness.reporter.gaps).toBe(0)
+  expect(harness.state().troubles).toEqual([])
   broken = false
-  await desk.live(START + 24.5 * HOUR)
-  expect(await desk.ids()).toHaveLength(25)
-  expect(desk.reporter.gaps).toBe(0)
+  await harness.live(START + 24.5 * HOUR)
+  expect(await harness.ids()).toHaveLength(25)
+  expect(harness.reporter.gaps).toBe(0)
 })
 
 test('days older than the API has are one gap, and newer ones are read', async () => {
   const reach = START - 100 * DAY
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 200 * DAY }, lookbackMs: 0 },
     fault: ({ from }) => (from < reach ? { status: 400 } : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
-  await desk.once()
-  expect((await desk.ids()).length).toBeGreaterThanOrEqual(98)
-  expect(desk.reporter.gaps).toBe(1)
-  expect(desk.state().troubles).toHaveLength(1)
+  harness.server.events = eventsFrom(historyEvent, START - 200 * DAY, 200, DAY)
+  await harness.once()
+  expect((await harness.ids()).length).toBeGreaterThanOrEqual(98)
+  expect(harness.reporter.gaps).toBe(1)
+  expect(harness.state().troubles).toHaveLength(1)
 })
 
 test('malformed elements are quarantined once, however often their window is read', async () => {
-  const desk = await openHistoryDesk({ source: latest })
-  desk.server.events = [
+  const harness = await openHistoryHarness({ source: latest })
+  harness.server.events = [
     historyEvent(START),
     { at: START, v2: '{"unique_usage_id":"a","utc_time":"soon"}', v1: '' },
     { at: START, v2: '[1]', v1: '' },
   ]
-  await desk.live(START + HOUR)
-  expect(await desk.ids()).toHaveLength(1)
-  expect(desk.reporter.sum('quarantined')).toBe(2)
+  await harness.live(START + HOUR)
+  expect(await harness.ids()).toHaveLength(1)
+  expect(harness.reporter.sum('quarantined')).toBe(2)
 })
 
 test('a journal that fills up in mid-answer keeps the answer open for a while; with room in time nothing is requested again', async () => {
-  const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
+  const harness = await openHistoryHarness({ source: latest, maxBytes: 1_000_000 })
   const text = 'x'.repeat(1_000)
-  desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
-  const reading = desk.try()
-  await driven(desk.clock, desk.clock.sleep(5 * SECOND))
-  expect(desk.reporter.states.at(-1)).toBe('paused')
+  harness.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
+  const reading = harness.try()
+  await driven(harness.clock, harness.clock.sleep(5 * SECOND))
+  expect(harness.reporter.states.at(-1)).toBe('paused')
   let settled = 0
   for (let i = 0; i < 20; i++) {
-    settled += await settleAll(desk)
-    await driven(desk.clock, desk.clock.sleep(SECOND))
+    settled += await settleAll(harness)
+    await driven(harness.clock, harness.clock.sleep(SECOND))
   }
   expect(await reading).toBeUndefined()
-  settled += await settleAll(desk)
+  settled += await settleAll(harness)
   expect(settled).toBe(6_000)
   // One window, and none doubted.
-  expect(desk.asked()).toHaveLength(1)
+  expect(harness.asked()).toHaveLength(1)
 })
 
 test('a journal that stays full gives the answer up, and the chunks kept of it are known the next time', async () => {
-  const desk = await openHistoryDesk({ source: latest, maxBytes: 1_000_000 })
+  const harness = await openHistoryHarness({ source: latest, maxBytes: 1_000_000 })
   const text = 'x'.repeat(1_000)
-  desk.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
-  const before = desk.clock.now()
-  expect(await desk.try()).toMatchObject({ code: 'journal_full' })
-  expect(desk.clock.now() - before).toBeGreaterThanOrEqual(30 * SECOND)
-  expect(desk.clock.now() - before).toBeLessThan(35 * SECOND)
+  harness.server.events = Array.from({ length: 6_000 }, () => historyEvent(START, { fields: { text } }))
+  const before = harness.clock.now()
+  expect(await harness.try()).toMatchObject({ code: 'journal_full' })
+  expect(harness.clock.now() - before).toBeGreaterThanOrEqual(30 * SECOND)
+  expect(harness.clock.now() - before).toBeLessThan(35 * SECOND)
   let settled = 0
   for (let i = 0; i < 10; i++) {
-    settled += await settleAll(desk)
-    await desk.try()
+    settled += await settleAll(harness)
+    await harness.try()
   }
-  settled += await settleAll(desk)
+  settled += await settleAll(harness)
   expect(settled).toBe(6_000)
   // Never halved: it was our own fault.
-  expect(desk.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
+  expect(harness.asked().every(({ from }) => from === TODAY - SECOND)).toBe(true)
 })
 
 test.each(['s', 'ms'] as const)('the unit is found if the other one is refused (%s)', async (unit) => {
-  const desk = await openHistoryDesk({ unit, otherUnit: 'refused' })
-  desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(72)
-  expect(desk.state()).toMatchObject({ unit, unitSure: true })
+  const harness = await openHistoryHarness({ unit, otherUnit: 'refused' })
+  harness.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(72)
+  expect(harness.state()).toMatchObject({ unit, unitSure: true })
 })
 
 test.each(['s', 'ms'] as const)('the unit is found if the other one shows nothing (%s)', async (unit) => {
-  const desk = await openHistoryDesk({ unit, otherUnit: 'empty' })
-  desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(72)
-  expect(desk.state()).toMatchObject({ unit, unitSure: true })
+  const harness = await openHistoryHarness({ unit, otherUnit: 'empty' })
+  harness.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(72)
+  expect(harness.state()).toMatchObject({ unit, unitSure: true })
 })
 
 test('a server that shows events of other times for times that it cannot read is not believed', async () => {
-  const desk = await openHistoryDesk({ source: latest })
+  const harness = await openHistoryHarness({ source: latest })
   const stale = Buffer.from(`{"events":[${historyEvent(START - 50 * DAY).v2}]}`)
   const shown: string[] = []
   // In an unknown unit it shows anything.
-  desk.through((request, signal) => {
-    if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
+  harness.through((request, signal) => {
+    if (!/start_time=\d{13}/.test(request.url)) return harness.server.transport(request, signal)
     shown.push(request.url)
     return Promise.resolve({ status: 200, headers: {}, body: Readable.from([stale]) })
   })
-  await desk.live(START + HOUR)
+  await harness.live(START + HOUR)
   expect(shown.length).toBeGreaterThan(0)
-  expect(desk.state()).toMatchObject({ unit: 's', unitSure: false })
-  expect(await desk.ids()).toEqual([])
+  expect(harness.state()).toMatchObject({ unit: 's', unitSure: false })
+  expect(await harness.ids()).toEqual([])
 })
 
 test('rows without a time prove the unit too', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     unit: 'ms',
     otherUnit: 'empty',
     source: { version: 'v1', start: { kind: 'span', ms: 3 * DAY } },
   })
   const timeless = (at: number) => historyEvent(at, { timeless: true })
-  desk.server.events = eventsFrom(timeless, START - 30 * HOUR, 30, HOUR)
-  await desk.live(START + MINUTE)
-  expect(desk.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
-  expect(await desk.ids()).toHaveLength(30)
+  harness.server.events = eventsFrom(timeless, START - 30 * HOUR, 30, HOUR)
+  await harness.live(START + MINUTE)
+  expect(harness.state()).toMatchObject({ unit: 'ms', unitSure: true, timeless: true })
+  expect(await harness.ids()).toHaveLength(30)
 })
 
 test('rows without a time that are shown for any day prove no unit', async () => {
-  const desk = await openHistoryDesk({ source: { ...latest, version: 'v1' } })
+  const harness = await openHistoryHarness({ source: { ...latest, version: 'v1' } })
   const anything = Buffer.from(`[${historyEvent(START, { timeless: true }).v1}]`)
   const asked: string[] = []
-  desk.through((request, signal) => {
-    if (!/start_time=\d{13}/.test(request.url)) return desk.server.transport(request, signal)
+  harness.through((request, signal) => {
+    if (!/start_time=\d{13}/.test(request.url)) return harness.server.transport(request, signal)
     asked.push(request.url)
     return Promise.resolve({ status: 200, headers: {}, body: Readable.from([anything]) })
   })
-  await desk.live(START + MINUTE)
+  await harness.live(START + MINUTE)
   expect(asked).toHaveLength(2)
-  expect(desk.state()).toMatchObject({ unit: 's', unitSure: false })
+  expect(harness.state()).toMatchObject({ unit: 's', unitSure: false })
 })
 
-async function settleAll(desk: Awaited<ReturnType<typeof openHistoryDesk>>): Promise<number> {
-  const batch = await desk.batch()
+async function settleAll(harness: Awaited<ReturnType<typeof openHistoryHarness>>): Promise<number> {
+  const batch = await harness.batch()
   if (!batch) return 0
-  await desk.journal.ack('archive', { first: batch.first, through: batch.last, rejected: [] })
+  await harness.journal.ack('archive', { first: batch.first, through: batch.last, rejected: [] })
   return batch.count
 }
 
@@ -259,46 +262,48 @@ const emptyAtFirst = () => {
 }
 
 test('a window of the past that is empty once by mistake is not taken for empty', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 20 * DAY }, lookbackMs: 0 },
     fault: emptyAtFirst(),
   })
-  desk.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
-  await desk.live(START + HOUR)
-  expect(await desk.ids()).toHaveLength(18)
+  harness.server.events = eventsFrom(historyEvent, TODAY - 18 * DAY, 18, DAY)
+  await harness.live(START + HOUR)
+  expect(await harness.ids()).toHaveLength(18)
 })
 
 /** An event that cannot be read at first, and then shows nothing once. */
 async function withTrouble() {
   const at = TODAY - 20 * DAY + 6 * HOUR
   let fault: HistoryFault | undefined = { status: 500 }
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 25 * DAY }, lookbackMs: 0 },
     fault: (request) => {
-      const told = holds(request, at) ? fault : undefined
-      if (told?.body !== undefined) fault = undefined
-      return told
+      const reported = holds(request, at) ? fault : undefined
+      if (reported?.body !== undefined) fault = undefined
+      return reported
     },
   })
-  desk.server.events = [historyEvent(at), historyEvent(TODAY - DAY)]
-  return { desk, at, showNothing: () => (fault = { body: '{"events":[]}' }) }
+  harness.server.events = [historyEvent(at), historyEvent(TODAY - DAY)]
+  return { harness, at, showNothing: () => (fault = { body: '{"events":[]}' }) }
 }
 
 test('nor is an unreadable window, when it is retried', async () => {
-  const { desk, at, showNothing } = await withTrouble()
-  await desk.once()
-  expect(desk.state().troubles).toHaveLength(1)
+  const { harness, at, showNothing } = await withTrouble()
+  await harness.once()
+  expect(harness.state().troubles).toHaveLength(1)
   showNothing()
-  await desk.live(START + DAY)
-  expect(desk.state().troubles).toEqual([])
-  expect(await desk.times()).toContain(at * 1000)
+  await harness.live(START + DAY)
+  expect(harness.state().troubles).toEqual([])
+  expect(await harness.times()).toContain(at * 1000)
 })
 
 const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
 test('nor is an unreadable window in a job', async () => {
-  const { desk, at, showNothing } = await withTrouble()
-  const range = desk.range().open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, desk.reporter, 'keep')
+  const { harness, at, showNothing } = await withTrouble()
+  const range = harness
+    .range()
+    .open({ fromUs: (at - DAY) * 1000, toUs: TODAY * 1000 }, harness.reporter, 'keep')
   const times: number[] = []
   let place: string | undefined
   const step = async () => {
@@ -310,23 +315,25 @@ test('nor is an unreadable window in a job', async () => {
       place = cursor ?? place
     }
   }
-  for (let i = 0; i < 200 && !range.plan(place).caughtUp; i++) await driven(desk.clock, step())
+  for (let i = 0; i < 200 && !range.plan(place).caughtUp; i++) await driven(harness.clock, step())
   expect(times).toContain(at * 1000)
 })
 
 test('nor is the open day of a single run, which is not read again', async () => {
-  const desk = await openHistoryDesk({ fault: emptyAtFirst() })
-  desk.open({ ...latest, once: true })
-  desk.server.events = [historyEvent(START - SECOND), historyEvent(START)]
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(1)
+  const harness = await openHistoryHarness({ fault: emptyAtFirst() })
+  harness.open({ ...latest, once: true })
+  harness.server.events = [historyEvent(START - SECOND), historyEvent(START)]
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(1)
 })
 
 test('an empty past costs each of its windows one more request, and no more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0 } })
-  desk.server.events = [historyEvent(START)]
-  await desk.live(START + HOUR)
-  const windows = desk.asked().filter(({ to }) => to <= TODAY + SECOND)
+  const harness = await openHistoryHarness({
+    source: { start: { kind: 'span', ms: 300 * DAY }, lookbackMs: 0 },
+  })
+  harness.server.events = [historyEvent(START)]
+  await harness.live(START + HOUR)
+  const windows = harness.asked().filter(({ to }) => to <= TODAY + SECOND)
   const times = Map.groupBy(windows, ({ from, to }) => `${from} ${to}`)
   expect([...times.values()].map(({ length }) => length).every((length) => length === 2)).toBe(true)
 })

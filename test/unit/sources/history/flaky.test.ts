@@ -4,8 +4,8 @@ import { runIngest } from '../../../../src/ingest/loop.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault } from '../../../fakes/history-server.ts'
 import { dice } from '../../../simulation/random.ts'
-import { DAY, driven, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, driven, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const EVENTS = 6_000
@@ -22,19 +22,19 @@ function randomFault(random: () => number): HistoryFault {
 /** The time to read yesterday's events under the documented limit. */
 async function readOnce(seed: number, share: number) {
   const random = dice(seed)
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     limit: 60,
     source: { start: { kind: 'time', atUs: (TODAY - DAY) * 1000 }, once: true },
     fault: () => (random() < share ? randomFault(random) : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, TODAY - DAY, EVENTS, DAY / EVENTS)
+  harness.server.events = eventsFrom(historyEvent, TODAY - DAY, EVENTS, DAY / EVENTS)
   const stop = new AbortController()
-  await driven(desk.clock, runIngest({ ...desk.collector, random, once: true }, stop.signal))
+  await driven(harness.clock, runIngest({ ...harness.collector, random, once: true }, stop.signal))
   return {
-    requests: desk.server.requests.length,
-    ids: new Set(await desk.ids()).size,
-    gaps: desk.reporter.gaps,
-    tookMs: desk.clock.now() - START,
+    requests: harness.server.requests.length,
+    ids: new Set(await harness.ids()).size,
+    gaps: harness.reporter.gaps,
+    tookMs: harness.clock.now() - START,
   }
 }
 

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { openMock } from '../../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../../src/mock/mock.ts'
-import { DAY, HOUR, MINUTE, START } from '../../app/desk.ts'
-import { openHistoryDesk } from './desk.ts'
+import { DAY, HOUR, MINUTE, START } from '../../app/audit-harness.ts'
+import { openHistoryHarness } from './harness.ts'
 
 const cases: [string, MockOptions['switches'], 'v1' | 'v2'][] = [
   [
@@ -25,29 +25,29 @@ const cases: [string, MockOptions['switches'], 'v1' | 'v2'][] = [
 test.each(cases)(
   'each event of the mock is read, and none twice: %s',
   async (_, switches, version) => {
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { version, start: { kind: 'span', ms: 2 * DAY }, intervalMs: HOUR },
     })
     const mock = openMock({
-      clock: desk.clock,
+      clock: harness.clock,
       workspaces: [{ name: 'acme', keys: [{ key: 'acme-key' }] }],
       traffic: { entriesPerHour: 40, since: START - DAY },
       limits: { audit: 0, history: 0, vault: 0, assistant: 0 },
       switches: { self_audit: 'off', ...switches },
     })
-    desk.through(mock.transport)
+    harness.through(mock.transport)
     const end = START + 20 * HOUR
-    await desk.live(end)
+    await harness.live(end)
     const shown = mock
       .history('acme')
       .filter(
         ({ kind, atUs, visibleAt }) => kind === 'usage' && Math.max(atUs / 1000, visibleAt) < end - 7 * HOUR,
       )
     expect(shown.length).toBeGreaterThan(50)
-    const ids = await desk.ids()
+    const ids = await harness.ids()
     const known = new Set(ids)
     // Rows without a time are distinguished by their day too.
-    const times = await desk.times()
+    const times = await harness.times()
     expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
     if (version === 'v2') expect(shown.filter(({ id }) => !known.has(id))).toEqual([])
     else expect(ids.length).toBeGreaterThanOrEqual(shown.length)

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryEvent } from '../../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, driven, HOUR, MINUTE, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const HOURS = 80
@@ -32,21 +32,22 @@ function changing(): { events: HistoryEvent[]; change: (now: number) => void } {
 }
 
 async function readBy(mode: 'daemon' | 'hourly runs') {
-  const desk = await openHistoryDesk({ source: { start } })
+  const harness = await openHistoryHarness({ source: { start } })
   const { events, change } = changing()
-  desk.server.events = events
+  harness.server.events = events
   for (let hour = 0; hour < HOURS; hour++) {
     const until = START + hour * HOUR
-    if (mode === 'daemon') await desk.live(until)
+    if (mode === 'daemon') await harness.live(until)
     else {
-      if (desk.clock.now() < until) await driven(desk.clock, desk.clock.sleep(until - desk.clock.now()))
-      desk.open({ start, once: true })
-      await desk.once()
+      if (harness.clock.now() < until)
+        await driven(harness.clock, harness.clock.sleep(until - harness.clock.now()))
+      harness.open({ start, once: true })
+      await harness.once()
     }
     change(until)
   }
   // One moment more for what was due right before.
-  return { raws: new Set(await desk.raws()), asked: desk.asked().length }
+  return { raws: new Set(await harness.raws()), asked: harness.asked().length }
 }
 
 test('an hourly job finds the late and the changed events that the daemon finds', async () => {
@@ -61,29 +62,29 @@ test('an hourly job finds the late and the changed events that the daemon finds'
 })
 
 test('a run right after another one reads the open day once more, and nothing else', async () => {
-  const desk = await openHistoryDesk({ source: { start, once: true } })
-  desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
-  await desk.once()
-  desk.server.events.push(historyEvent(START + MINUTE))
-  desk.clock.advance(START + 2 * MINUTE)
-  desk.asked()
-  desk.open({ start, once: true })
-  expect(desk.source.plan(desk.cursor).caughtUp).toBe(false)
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(49)
-  expect(desk.asked()).toHaveLength(1)
+  const harness = await openHistoryHarness({ source: { start, once: true } })
+  harness.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
+  await harness.once()
+  harness.server.events.push(historyEvent(START + MINUTE))
+  harness.clock.advance(START + 2 * MINUTE)
+  harness.asked()
+  harness.open({ start, once: true })
+  expect(harness.source.plan(harness.cursor).caughtUp).toBe(false)
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(49)
+  expect(harness.asked()).toHaveLength(1)
 })
 
 test('a run that ended before its lookback leaves it to the next one', async () => {
-  const desk = await openHistoryDesk({ source: { start, once: true } })
-  desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
-  await desk.once()
-  desk.clock.advance(START + 7 * HOUR)
-  desk.open({ start, once: true })
-  await desk.step()
-  desk.asked()
-  desk.open({ start, once: true })
-  await desk.once()
-  const days = desk.asked().map(({ from }) => Math.round((from - TODAY) / DAY))
+  const harness = await openHistoryHarness({ source: { start, once: true } })
+  harness.server.events = eventsFrom(historyEvent, START - 2 * DAY, 48, HOUR)
+  await harness.once()
+  harness.clock.advance(START + 7 * HOUR)
+  harness.open({ start, once: true })
+  await harness.step()
+  harness.asked()
+  harness.open({ start, once: true })
+  await harness.once()
+  const days = harness.asked().map(({ from }) => Math.round((from - TODAY) / DAY))
   expect(new Set(days)).toEqual(new Set([0, -1, -2]))
 })

@@ -10,9 +10,9 @@ import { freshWidth } from '../../../../src/sources/history/width.ts'
 import type { Window } from '../../../../src/sources/history/window.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
-import { DAY, HOUR, MINUTE, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
+import { DAY, HOUR, MINUTE, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const error = new ConnectorError('server_error', 'the API answered 500')
@@ -84,13 +84,13 @@ test.each([
   [14 * DAY + 1, 0, true],
 ])(
   'an unreadable window of %i ms is retried for 14 days, then given up and reported',
-  async (ageMs, left, told) => {
+  async (ageMs, left, reported) => {
     const { step, cursor, log } = openStep([trouble(TODAY, TODAY + MINUTE, START - ageMs)])
     const rangeRead = rangeReadOver(TODAY, TODAY + MINUTE, START)
     const reading = { ...unread, fault: { kind: 'unread', error, elements: [] } as const }
     await partsOf(failed(step, taskOn('trouble', rangeRead), windowOn(rangeRead), reading))
     expect(cursor.troubles).toHaveLength(left)
-    expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(told)
+    expect(log.lines.some((line) => line.includes('is no longer retried'))).toBe(reported)
   },
 )
 
@@ -125,47 +125,47 @@ test('of more unreadable windows than are remembered the two nearest become one,
 
 test('an API that failed everywhere and is back is no proof against the doubted window', async () => {
   let broken = false
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { start: { kind: 'latest' }, lookbackMs: 0 },
     fault: () => (broken ? { status: 500 } : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, START, 48, HOUR)
-  await desk.live(START + HOUR)
+  harness.server.events = eventsFrom(historyEvent, START, 48, HOUR)
+  await harness.live(START + HOUR)
   broken = true
-  for (let tries = 0; (desk.state().live?.elsewhere ?? 0) < 3; tries++) {
+  for (let tries = 0; (harness.state().live?.elsewhere ?? 0) < 3; tries++) {
     if (tries > 200) expect.fail('never in doubt')
-    desk.clock.advance(desk.clock.now() + 15 * MINUTE)
-    await desk.try()
+    harness.clock.advance(harness.clock.now() + 15 * MINUTE)
+    await harness.try()
   }
   broken = false
-  await desk.live(desk.clock.now() + HOUR)
-  expect([desk.reporter.gaps, desk.state().troubles]).toEqual([0, []])
+  await harness.live(harness.clock.now() + HOUR)
+  expect([harness.reporter.gaps, harness.state().troubles]).toEqual([0, []])
 })
 
 test('rows on both sides of an unreadable midnight are read once rows without a time were met', async () => {
   const midnight = TODAY - 3 * DAY
   let broken = true
   const isStruck = (from: number, to: number) => from < midnight + 3 * MINUTE && to > midnight - 2 * MINUTE
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { version: 'v1', start: { kind: 'span', ms: 5 * DAY }, lookbackMs: 0 },
     fault: ({ from, to }) => (broken && isStruck(from, to) ? { status: 500 } : undefined),
   })
   const struck = eventsFrom(historyEvent, midnight - 90_000, 8, 30_000)
-  desk.server.events = [...eventsFrom(historyEvent, START - 5 * DAY, 40, HOUR), ...struck]
-  await desk.once()
-  const [only, ...others] = desk.state().troubles
+  harness.server.events = [...eventsFrom(historyEvent, START - 5 * DAY, 40, HOUR), ...struck]
+  await harness.once()
+  const [only, ...others] = harness.state().troubles
   expect(others).toEqual([])
   expect(only && only.from < midnight && only.to > midnight).toBe(true)
-  desk.server.events.push(historyEvent(desk.clock.now(), { timeless: true }))
+  harness.server.events.push(historyEvent(harness.clock.now(), { timeless: true }))
   // Live reading comes before the unreadable window if both are due.
-  desk.clock.advance(desk.clock.now() + HOUR)
-  await desk.step()
-  expect(desk.state().timeless).toBe(true)
+  harness.clock.advance(harness.clock.now() + HOUR)
+  await harness.step()
+  expect(harness.state().timeless).toBe(true)
   broken = false
-  await desk.live(desk.clock.now() + DAY)
-  const raws = new Set(await desk.raws())
+  await harness.live(harness.clock.now() + DAY)
+  const raws = new Set(await harness.raws())
   expect(struck.filter(({ v1 }) => !raws.has(v1))).toEqual([])
-  expect(desk.state().troubles).toEqual([])
+  expect(harness.state().troubles).toEqual([])
 })
 
 test.each([

@@ -7,71 +7,74 @@ import { Ordinals } from '../../../../src/sources/http/ordinals.ts'
 import { openSplitter } from '../../../../src/sources/splitter/splitter.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryEvent } from '../../../fakes/history-server.ts'
-import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { eachEntry, eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { eachEntry, eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
 const timeless = (at: number): HistoryEvent => historyEvent(at, { id: 'same', timeless: true })
 
 test('rows of v1 are delivered byte for byte, with their hash and their ordinal as id', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1' } })
-  desk.server.events = [
+  const harness = await openHistoryHarness({ source: { version: 'v1' } })
+  harness.server.events = [
     historyEvent(START - 2 * DAY, { id: 'twin' }),
     historyEvent(START - 2 * DAY, { id: 'twin' }),
     historyEvent(START - HOUR, { id: 'other' }),
   ]
-  await desk.once()
-  expect((await desk.raws()).sort()).toEqual(desk.server.events.map(({ v1 }) => v1).sort())
-  const ids = (await desk.ids()).sort()
+  await harness.once()
+  expect((await harness.raws()).sort()).toEqual(harness.server.events.map(({ v1 }) => v1).sort())
+  const ids = (await harness.ids()).sort()
   for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}-[12]$/)
   const twins = ids.filter(
     (id) => ids.includes(id.replace(/-2$/, '-1')) && ids.includes(id.replace(/-1$/, '-2')),
   )
   expect(twins.map((id) => id.slice(-1)).sort()).toEqual(['1', '2'])
-  expect(eachEntry(await desk.batch(), (entries, i) => entries.type(i))).toEqual([
+  expect(eachEntry(await harness.batch(), (entries, i) => entries.type(i))).toEqual([
     'Assistant',
     'Assistant',
     'Assistant',
   ])
   // Read again and again: nothing new.
-  await desk.live(START + 12 * HOUR)
-  expect(await desk.ids()).toHaveLength(3)
+  await harness.live(START + 12 * HOUR)
+  expect(await harness.ids()).toHaveLength(3)
 })
 
 test('rows without a readable time are dated with their day, and never delivered from an empty window', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1' } })
+  const harness = await openHistoryHarness({ source: { version: 'v1' } })
   const perDay = [3, 0, 1, 2, 5, 1, 4, 2]
-  desk.server.events = perDay.flatMap((count, day) =>
+  harness.server.events = perDay.flatMap((count, day) =>
     Array.from({ length: count }, (_, i) => timeless(TODAY - (7 - day) * DAY + i * HOUR + MINUTE)),
   )
-  await desk.once()
+  await harness.once()
   const wanted = perDay.flatMap((count, day) =>
     Array.from(
       { length: count },
       () => `${new Date(TODAY - (7 - day) * DAY).toISOString().slice(0, 10)}T00:00:00Z`,
     ),
   )
-  const read = async () => eachEntry(await desk.batch(), (entries, i) => entries.time(i)).sort()
+  const read = async () => eachEntry(await harness.batch(), (entries, i) => entries.time(i)).sort()
   expect(await read()).toEqual(wanted)
-  expect(desk.state().timeless).toBe(true)
-  desk.asked()
+  expect(harness.state().timeless).toBe(true)
+  harness.asked()
   // Late twins, and days that are read again.
-  desk.server.events.push(timeless(START + HOUR), { ...timeless(START - DAY), visibleAt: START + 2 * HOUR })
-  await desk.live(START + DAY)
+  harness.server.events.push(timeless(START + HOUR), {
+    ...timeless(START - DAY),
+    visibleAt: START + 2 * HOUR,
+  })
+  await harness.live(START + DAY)
   expect(await read()).toHaveLength(wanted.length + 2)
-  const whole = desk.asked().every(({ from, to }) => from % DAY === 0 && (to % DAY === 0 || to >= START))
+  const whole = harness.asked().every(({ from, to }) => from % DAY === 0 && (to % DAY === 0 || to >= START))
   expect(whole).toBe(true)
 })
 
 test('equal rows without a time have an id of their own on each day, the same at each read; a day does not change the id of a row with a time', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1' } })
-  desk.server.events = [
+  const harness = await openHistoryHarness({ source: { version: 'v1' } })
+  harness.server.events = [
     ...[2, 2, 1].map((day, i) => timeless(TODAY - day * DAY + (i + 1) * HOUR)),
     ...eventsFrom(historyEvent, START - 2 * DAY, 2, DAY),
   ]
-  await desk.live(START + 2 * DAY)
-  const called = eachEntry(await desk.batch(), (entries, i) => {
+  await harness.live(START + 2 * DAY)
+  const called = eachEntry(await harness.batch(), (entries, i) => {
     const raw = Buffer.from(entries.raw(i)).toString()
     return { raw, id: entries.id(i), time: entries.time(i) }
   })
@@ -90,31 +93,33 @@ test('equal rows without a time have an id of their own on each day, the same at
 })
 
 test('some rows with a time and some without are each delivered once', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1', start: { kind: 'span', ms: 40 * DAY } } })
-  desk.server.events = [
+  const harness = await openHistoryHarness({
+    source: { version: 'v1', start: { kind: 'span', ms: 40 * DAY } },
+  })
+  harness.server.events = [
     ...eventsFrom(historyEvent, START - 30 * DAY, 100, 5 * HOUR),
     ...eventsFrom(timeless, START - 10 * DAY, 30, 7 * HOUR),
   ]
-  await desk.live(START + DAY)
-  expect(await desk.ids()).toHaveLength(130)
+  await harness.live(START + DAY)
+  expect(await harness.ids()).toHaveLength(130)
 })
 
 test('a day of rows without a time that stays unreadable is skipped as a day, and read later as one', async () => {
   const bad = TODAY - 3 * DAY
   let broken = true
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { version: 'v1', lookbackMs: 0 },
     fault: ({ from, to }) => (broken && from <= bad && to >= bad + DAY ? { status: 500 } : undefined),
   })
-  desk.server.events = eventsFrom(timeless, START - 7 * DAY, 7 * 24, HOUR)
-  await desk.once()
-  expect(await desk.ids()).toHaveLength(6 * 24)
-  expect(desk.state().troubles).toMatchObject([{ from: bad, to: bad + DAY }])
-  expect(desk.reporter.gaps).toBe(1)
+  harness.server.events = eventsFrom(timeless, START - 7 * DAY, 7 * 24, HOUR)
+  await harness.once()
+  expect(await harness.ids()).toHaveLength(6 * 24)
+  expect(harness.state().troubles).toMatchObject([{ from: bad, to: bad + DAY }])
+  expect(harness.reporter.gaps).toBe(1)
   broken = false
-  await desk.live(desk.clock.now() + DAY)
-  expect(await desk.ids()).toHaveLength(7 * 24)
-  expect(desk.state().troubles).toEqual([])
+  await harness.live(harness.clock.now() + DAY)
+  expect(await harness.ids()).toHaveLength(7 * 24)
+  expect(harness.state().troubles).toEqual([])
 })
 
 test('ordinals count each row separately, whatever the order and the table’s growth', () => {
@@ -162,21 +167,21 @@ test('rows that are left out take no memory', () => {
 test.each([404, 403])(
   'v2 that answers %i blocks, names version: v1 and the permission, and v1 is not tried',
   async (status) => {
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       fault: ({ version }) => (version === 'v2' ? { status } : undefined),
     })
     for (let i = 0; i < 3; i++) {
-      const error = await desk.try()
+      const error = await harness.try()
       expect(error).toMatchObject({ code: status === 404 ? 'not_found' : 'forbidden', action: 'block' })
       expect(error?.message).toContain('history.version: v1')
       expect(error?.message).toContain('permission')
     }
-    expect(desk.asked().every(({ version }) => version === 'v2')).toBe(true)
+    expect(harness.asked().every(({ version }) => version === 'v2')).toBe(true)
     // Nothing was delivered as v2, so v1 may follow without more.
-    desk.open({ version: 'v1' })
-    desk.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
-    await desk.once()
-    expect(await desk.ids()).toHaveLength(72)
+    harness.open({ version: 'v1' })
+    harness.server.events = eventsFrom(historyEvent, START - 3 * DAY, 72, HOUR)
+    await harness.once()
+    expect(await harness.ids()).toHaveLength(72)
   },
 )
 
@@ -184,104 +189,104 @@ test.each([true, false])(
   'the change from v1 to v2 loses and doubles no day, lookback and late events included (both ends inclusive: %s)',
   async (inclusive) => {
     const change = TODAY + 2 * DAY
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { version: 'v1' },
       startInclusive: inclusive,
       endInclusive: inclusive,
     })
-    desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 12 * 48, HOUR / 2)
+    harness.server.events = eventsFrom(historyEvent, START - 7 * DAY, 12 * 48, HOUR / 2)
     // One in the last second before the change, and a late one on either side of it.
-    desk.server.events.push(historyEvent(change - SECOND))
+    harness.server.events.push(historyEvent(change - SECOND))
     for (const at of [change - 5 * HOUR, change + 5 * HOUR])
-      desk.server.events.push({ ...historyEvent(at + SECOND), visibleAt: change + 30 * HOUR })
-    await desk.live(START + DAY)
-    desk.open({ version: 'v2', v1Until: change })
-    await desk.live(change + 3 * DAY)
-    const events = desk.server.events.filter(({ at }) => at <= change + 3 * DAY - HOUR)
+      harness.server.events.push({ ...historyEvent(at + SECOND), visibleAt: change + 30 * HOUR })
+    await harness.live(START + DAY)
+    harness.open({ version: 'v2', v1Until: change })
+    await harness.live(change + 3 * DAY)
+    const events = harness.server.events.filter(({ at }) => at <= change + 3 * DAY - HOUR)
     const wanted = events.map((event) => (event.at < change ? event.v1 : event.v2))
-    const raws = new Set(await desk.raws())
+    const raws = new Set(await harness.raws())
     expect(wanted.filter((raw) => !raws.has(raw))).toEqual([])
-    expect(raws.size).toBe((await desk.raws()).length)
-    const other = desk.server.events.map((event) => (event.at < change ? event.v2 : event.v1))
+    expect(raws.size).toBe((await harness.raws()).length)
+    const other = harness.server.events.map((event) => (event.at < change ? event.v2 : event.v1))
     expect(other.filter((raw) => raws.has(raw))).toEqual([])
   },
 )
 
 test('a change of version that would deliver days twice blocks, and says what to write', async () => {
-  const desk = await openHistoryDesk({ source: { version: 'v1', lookbackMs: 0 } })
-  desk.server.events = eventsFrom(historyEvent, START - 7 * DAY, 10 * 24, HOUR)
-  await desk.live(START + HOUR)
-  desk.open({ version: 'v2', lookbackMs: 0 })
-  await driven(desk.clock, desk.clock.sleep(HOUR))
-  expect(desk.source.plan(desk.cursor)).toMatchObject({ caughtUp: false })
-  const error = await desk.try()
+  const harness = await openHistoryHarness({ source: { version: 'v1', lookbackMs: 0 } })
+  harness.server.events = eventsFrom(historyEvent, START - 7 * DAY, 10 * 24, HOUR)
+  await harness.live(START + HOUR)
+  harness.open({ version: 'v2', lookbackMs: 0 })
+  await driven(harness.clock, harness.clock.sleep(HOUR))
+  expect(harness.source.plan(harness.cursor)).toMatchObject({ caughtUp: false })
+  const error = await harness.try()
   expect(error).toMatchObject({ code: 'misconfigured', action: 'block' })
   expect(error?.message).toContain('days up to 2026-11-17 were read as v1')
   expect(error?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY, lookbackMs: 0 })
-  expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
-  desk.open({ version: 'v2', v1Until: TODAY + DAY, lookbackMs: 0 })
-  await desk.live(START + 2 * DAY)
-  expect(await desk.ids()).toHaveLength(9 * 24 + 1)
+  harness.open({ version: 'v2', v1Until: TODAY, lookbackMs: 0 })
+  expect((await harness.try())?.message).toContain('v1_until: 2026-11-18')
+  harness.open({ version: 'v2', v1Until: TODAY + DAY, lookbackMs: 0 })
+  await harness.live(START + 2 * DAY)
+  expect(await harness.ids()).toHaveLength(9 * 24 + 1)
   // And back: v2 has read from the change on.
-  desk.open({ version: 'v1', lookbackMs: 0 })
-  await driven(desk.clock, desk.clock.sleep(HOUR))
-  expect((await desk.try())?.message).toContain('days from 2026-11-18 on were read as v2')
-  desk.open({ version: 'v2', v1Until: TODAY + 3 * DAY, lookbackMs: 0 })
-  expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
+  harness.open({ version: 'v1', lookbackMs: 0 })
+  await driven(harness.clock, harness.clock.sleep(HOUR))
+  expect((await harness.try())?.message).toContain('days from 2026-11-18 on were read as v2')
+  harness.open({ version: 'v2', v1Until: TODAY + 3 * DAY, lookbackMs: 0 })
+  expect((await harness.try())?.message).toContain('v1_until: 2026-11-18')
 })
 
 test('a day of which a part was kept as v1 before a crash is known as one of v1', async () => {
   const text = 'x'.repeat(1_500_000)
   let cut = true
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { version: 'v1', start: { kind: 'time', atUs: TODAY * 1000 } },
     fault: () => (cut ? { cutBytes: 7_000_000 } : undefined),
   })
-  desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
+  harness.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
   // The process dies in the middle of the answer: its last chunk never lands.
-  const parts = desk.source.read(undefined, new AbortController().signal)
+  const parts = harness.source.read(undefined, new AbortController().signal)
   for (let next = await parts.next(); !next.done;) {
     const part = next.value
     if (part.fault) break
-    const appended = await desk.journal.append({ stream: desk.source.stream, ...part })
+    const appended = await harness.journal.append({ stream: harness.source.stream, ...part })
     next = await parts.next(appended)
   }
   await parts.return(undefined)
   cut = false
-  desk.cursor = await desk.journal.cursor(desk.source.stream)
-  expect((await desk.ids()).length).toBeGreaterThan(0)
-  desk.open({ version: 'v2', v1Until: TODAY, start: { kind: 'time', atUs: TODAY * 1000 } })
-  expect((await desk.try())?.message).toContain('v1_until: 2026-11-18')
+  harness.cursor = await harness.journal.cursor(harness.source.stream)
+  expect((await harness.ids()).length).toBeGreaterThan(0)
+  harness.open({ version: 'v2', v1Until: TODAY, start: { kind: 'time', atUs: TODAY * 1000 } })
+  expect((await harness.try())?.message).toContain('v1_until: 2026-11-18')
 })
 
 test('a change of version in the middle of a live pass loses no day, without lookback too', async () => {
   const options = { lookbackMs: 0, start: { kind: 'span', ms: 2 * DAY } } as const
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { ...options, version: 'v1' },
     fault: ({ version }) => (version === 'v1' ? { body: '[]' } : undefined),
   })
-  desk.server.events = eventsFrom(historyEvent, START - 2 * DAY, 3 * 24, HOUR)
-  await desk.once()
+  harness.server.events = eventsFrom(historyEvent, START - 2 * DAY, 3 * 24, HOUR)
+  await harness.once()
   // Stopped over midnight; the day before is read as v1 when the configuration changes.
-  await driven(desk.clock, desk.clock.sleep(20 * HOUR))
-  await desk.step()
-  expect(desk.state().live).toMatchObject({ from: TODAY, at: TODAY + DAY })
-  desk.open({ ...options, version: 'v2' })
-  await desk.live(START + 26 * HOUR)
-  expect((await desk.raws()).sort()).toEqual(desk.server.events.map(({ v2 }) => v2).sort())
+  await driven(harness.clock, harness.clock.sleep(20 * HOUR))
+  await harness.step()
+  expect(harness.state().live).toMatchObject({ from: TODAY, at: TODAY + DAY })
+  harness.open({ ...options, version: 'v2' })
+  await harness.live(START + 26 * HOUR)
+  expect((await harness.raws()).sort()).toEqual(harness.server.events.map(({ v2 }) => v2).sort())
 })
 
 test('unreadable windows on both sides of the change are read again as both versions, each for its own days', async () => {
   const change = TODAY - 3 * DAY
-  const desk = await openHistoryDesk({ source: { version: 'v2', v1Until: change, lookbackMs: 0 } })
-  await desk.once()
+  const harness = await openHistoryHarness({ source: { version: 'v2', v1Until: change, lookbackMs: 0 } })
+  await harness.once()
   const [from, to] = [change - 6 * HOUR, change + 6 * HOUR]
-  const trouble = { from, to, sinceAt: START, tries: 0, dueAt: desk.clock.now() }
-  desk.cursor = JSON.stringify({ ...desk.state(), troubles: [trouble] })
-  desk.server.events = eventsFrom(historyEvent, from, 12, HOUR)
-  for (let i = 0; i < 4; i++) await desk.step()
-  expect(desk.state().troubles).toEqual([])
-  const wanted = desk.server.events.map((event) => (event.at < change ? event.v1 : event.v2))
-  expect((await desk.raws()).sort()).toEqual(wanted.sort())
+  const trouble = { from, to, sinceAt: START, tries: 0, dueAt: harness.clock.now() }
+  harness.cursor = JSON.stringify({ ...harness.state(), troubles: [trouble] })
+  harness.server.events = eventsFrom(historyEvent, from, 12, HOUR)
+  for (let i = 0; i < 4; i++) await harness.step()
+  expect(harness.state().troubles).toEqual([])
+  const wanted = harness.server.events.map((event) => (event.at < change ? event.v1 : event.v2))
+  expect((await harness.raws()).sort()).toEqual(wanted.sort())
 })

@@ -8,7 +8,7 @@ import {
   recordFailure,
   widen,
 } from '../../../../src/sources/history/width.ts'
-import { DAY, HOUR, MINUTE, SECOND } from '../../app/desk.ts'
+import { DAY, HOUR, MINUTE, SECOND } from '../../app/audit-harness.ts'
 
 /** On a line where all recent answers came. */
 const onGoodLine = (): Width => ({ ...freshWidth(), came: 30 })

@@ -16,8 +16,8 @@ import {
   windowOver,
 } from '../../../../src/sources/history/window.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
-import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/desk.ts'
-import { eventsFrom, openHistoryDesk } from './desk.ts'
+import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
+import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 const passed = (from: number, to: number) => ({ from, to, sinceAt: START, tries: 0, dueAt: START })
@@ -80,40 +80,40 @@ test('rows without a time make UTC days of the windows of v1: the open one up to
 })
 
 test('a history of rows without a time that refuses a future end is still read', async () => {
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { version: 'v1', start: { kind: 'latest' }, lookbackMs: 0 },
     endsInPast: true,
   })
-  desk.server.events = eventsFrom((at) => historyEvent(at, { timeless: true }), TODAY + HOUR, 6, HOUR)
-  await desk.live(START + HOUR)
-  expect(await desk.ids()).toHaveLength(6)
+  harness.server.events = eventsFrom((at) => historyEvent(at, { timeless: true }), TODAY + HOUR, 6, HOUR)
+  await harness.live(START + HOUR)
+  expect(await harness.ids()).toHaveLength(6)
 })
 
 test('malformed elements alone bind no day to the version that it was read as', async () => {
   const start = { kind: 'latest' } as const
-  const desk = await openHistoryDesk({ source: { version: 'v1', start } })
-  desk.server.events = [{ ...historyEvent(START), v1: '[1]' }]
-  await desk.live(START + HOUR)
-  expect(desk.reporter.sum('quarantined')).toBe(1)
-  desk.open({ version: 'v2', start })
-  await desk.live(START + 2 * HOUR)
-  expect(await desk.raws()).toEqual(desk.server.events.map(({ v2 }) => v2))
+  const harness = await openHistoryHarness({ source: { version: 'v1', start } })
+  harness.server.events = [{ ...historyEvent(START), v1: '[1]' }]
+  await harness.live(START + HOUR)
+  expect(harness.reporter.sum('quarantined')).toBe(1)
+  harness.open({ version: 'v2', start })
+  await harness.live(START + 2 * HOUR)
+  expect(await harness.raws()).toEqual(harness.server.events.map(({ v2 }) => v2))
 })
 
 test('malformed elements alone are a non-empty answer: it is not requested once more', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
-  desk.server.events = [{ ...historyEvent(START), v2: '{"utc_time":"2026-11-17 10:00:00"}' }]
-  await desk.step()
-  expect(desk.asked()).toHaveLength(1)
-  expect(desk.state().unitSure).toBe(true)
+  const harness = await openHistoryHarness({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+  harness.server.events = [{ ...historyEvent(START), v2: '{"utc_time":"2026-11-17 10:00:00"}' }]
+  await harness.step()
+  expect(harness.asked()).toHaveLength(1)
+  expect(harness.state().unitSure).toBe(true)
 })
 
 test('an answer without content is an empty one', async () => {
-  const desk = await openHistoryDesk({ source: { lookbackMs: 0 } })
-  desk.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
-  await desk.once()
-  expect(desk.reporter.codes.every((code) => code === '204')).toBe(true)
-  expect([desk.reporter.caughtUps, desk.reporter.gaps]).toEqual([1, 0])
+  const harness = await openHistoryHarness({ source: { lookbackMs: 0 } })
+  harness.through(() => Promise.resolve({ status: 204, headers: {}, body: Readable.from([]) }))
+  await harness.once()
+  expect(harness.reporter.codes.every((code) => code === '204')).toBe(true)
+  expect([harness.reporter.caughtUps, harness.reporter.gaps]).toEqual([1, 0])
 })
 
 test('a window that can be halved is given up for its size or its time; one that cannot may be as large and as slow as it is', async () => {
@@ -138,24 +138,24 @@ test('a window that can be halved is given up for its size or its time; one that
 test('a cursor that moves before all of an answer is kept does not record a success', async () => {
   const text = 'x'.repeat(1_500_000)
   const start = { kind: 'time', atUs: TODAY * 1000 } as const
-  const desk = await openHistoryDesk({ source: { start, lookbackMs: 0 } })
-  await desk.step()
-  desk.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
-  const { stream } = desk.source
+  const harness = await openHistoryHarness({ source: { start, lookbackMs: 0 } })
+  await harness.step()
+  harness.server.events = eventsFrom((at) => historyEvent(at, { fields: { text } }), START - HOUR, 6, SECOND)
+  const { stream } = harness.source
   const read = async () => {
     const parts: PageChunk[] = []
-    const reading = desk.source.read(await desk.journal.cursor(stream), new AbortController().signal)
+    const reading = harness.source.read(await harness.journal.cursor(stream), new AbortController().signal)
     for (let next = await reading.next(); !next.done;) {
       parts.push(next.value)
-      next = await reading.next(await desk.journal.append({ stream, ...next.value }))
+      next = await reading.next(await harness.journal.append({ stream, ...next.value }))
     }
     expect(parts.length).toBeGreaterThan(2)
     return parts.filter(({ cursor }) => cursor !== undefined).map(({ underWay }) => underWay)
   }
   expect(await read()).toEqual([true, undefined])
-  expect(await desk.ids()).toHaveLength(6)
+  expect(await harness.ids()).toHaveLength(6)
   // As which version the day is read was recorded before.
-  desk.clock.advance(START + HOUR)
+  harness.clock.advance(START + HOUR)
   expect(await read()).toEqual([undefined])
 })
 
@@ -185,17 +185,17 @@ test.each([
 ])(
   'a day of the past %s is followed by a day alone, a light and quick one by more',
   async (_, chars, delayMs) => {
-    const desk = await openHistoryDesk({
+    const harness = await openHistoryHarness({
       source: { start: { kind: 'span', ms: 14 * DAY }, lookbackMs: 0 },
       fault: ({ from }) => (from < TODAY - 7 * DAY - SECOND ? { delayMs } : {}),
     })
     const text = 'x'.repeat(chars)
-    desk.server.events = [
+    harness.server.events = [
       ...eventsFrom((at) => historyEvent(at, { fields: { text } }), TODAY - 14 * DAY + HOUR, 7, DAY),
       ...eventsFrom(historyEvent, TODAY - 7 * DAY + HOUR, 8, DAY),
     ]
-    await desk.once()
-    const days = desk
+    await harness.once()
+    const days = harness
       .asked()
       .filter(({ to }) => to <= TODAY + SECOND)
       .map(({ from, to }) => (to - from - 2 * SECOND) / DAY)
@@ -205,31 +205,31 @@ test.each([
 
 test.each(['v1', 'v2'] as const)('the limits of an entry apply to the history too (%s)', async (version) => {
   const limits = { maxDepth: 3, maxEntryBytes: 500 }
-  const desk = await openHistoryDesk({
+  const harness = await openHistoryHarness({
     source: { version, start: { kind: 'latest' }, lookbackMs: 0, ...limits },
   })
-  desk.server.events = [
+  harness.server.events = [
     historyEvent(START),
     historyEvent(START, { fields: { deep: [[[1]]] } }),
     historyEvent(START, { fields: { large: 'x'.repeat(500) } }),
   ]
-  await desk.step()
-  expect(await desk.raws()).toEqual([desk.server.events[0]?.[version]])
-  expect(desk.reporter.sum('quarantined')).toBe(2)
+  await harness.step()
+  expect(await harness.raws()).toEqual([harness.server.events[0]?.[version]])
+  expect(harness.reporter.sum('quarantined')).toBe(2)
 })
 
 test('malformed elements are kept beside events from before the start, which are not', async () => {
-  const desk = await openHistoryDesk({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
-  desk.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
-  await desk.live(START + MINUTE)
-  expect([(await desk.ids()).length, desk.reporter.sum('quarantined')]).toEqual([0, 1])
+  const harness = await openHistoryHarness({ source: { start: { kind: 'latest' }, lookbackMs: 0 } })
+  harness.server.events = [historyEvent(START - HOUR), { ...historyEvent(START), v2: '[1]' }]
+  await harness.live(START + MINUTE)
+  expect([(await harness.ids()).length, harness.reporter.sum('quarantined')]).toEqual([0, 1])
 })
 
 test('the newest of a window is the head, in any order of the answer', async () => {
-  const desk = await openHistoryDesk()
-  desk.server.events = eventsFrom(historyEvent, START - 3 * HOUR, 3, HOUR).toReversed()
-  await desk.step()
-  expect(desk.reporter.headUs).toBe((START - HOUR) * 1000)
+  const harness = await openHistoryHarness()
+  harness.server.events = eventsFrom(historyEvent, START - 3 * HOUR, 3, HOUR).toReversed()
+  await harness.step()
+  expect(harness.reporter.headUs).toBe((START - HOUR) * 1000)
 })
 
 test('an event is late if it is new and before the second up to which live reading had been, and nothing of the past is', () => {
@@ -248,11 +248,11 @@ test.each([
   ['v1', 403, 'application/json', false],
 ] as const)(
   '%s that answers %i in %s names the way back to version 1: %s',
-  async (version, status, type, told) => {
-    const desk = await openHistoryDesk({ source: { version } })
-    desk.through(() =>
+  async (version, status, type, reported) => {
+    const harness = await openHistoryHarness({ source: { version } })
+    harness.through(() =>
       Promise.resolve({ status, headers: { 'content-type': type }, body: Readable.from([]) }),
     )
-    expect((await desk.try())?.message.includes('set history.version: v1')).toBe(told)
+    expect((await harness.try())?.message.includes('set history.version: v1')).toBe(reported)
   },
 )

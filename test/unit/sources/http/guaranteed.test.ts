@@ -5,7 +5,7 @@ import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import type { RateLimiting } from '../../../../src/sources/http/permits.ts'
 import { JointRateLimiter } from '../../../../src/sources/http/permits.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
-import { MINUTE, SECOND, START } from '../../app/desk.ts'
+import { MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 interface Sent {
   readonly at: number

@@ -4,8 +4,8 @@ import { Entries } from '../../../../src/contracts/entries.ts'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import { OneBehind } from '../../../../src/sources/http/groups.ts'
 import type { Group } from '../../../../src/sources/splitter/entries-builder.ts'
-import { MINUTE, START, openDesk } from '../../app/desk.ts'
-import { openHistoryDesk } from '../history/desk.ts'
+import { MINUTE, START, openHarness } from '../../app/audit-harness.ts'
+import { openHistoryHarness } from '../history/harness.ts'
 
 const MIB = 1024 * 1024
 
@@ -54,26 +54,26 @@ const reply = (body: AsyncIterable<Uint8Array>): HttpReply => ({
 test('a large entry of the audit log is kept before the next one is read', async () => {
   const seen: string[][] = []
   const fields = '"id":"?","timestamp":"2026-11-17T09:59:00","type":"auth:login"'
-  const desk = await openDesk({
+  const harness = await openHarness({
     wrap: (send) => (request, signal) =>
       request.url.includes('from=')
-        ? Promise.resolve(reply(twoLarge('[', fields, async () => void seen.push(await desk.ids()), ']')))
+        ? Promise.resolve(reply(twoLarge('[', fields, async () => void seen.push(await harness.ids()), ']')))
         : send(request, signal),
   })
-  const [first] = desk.add(1, START - MINUTE)
-  await desk.step()
-  await desk.step()
+  const [first] = harness.add(1, START - MINUTE)
+  await harness.step()
+  await harness.step()
   expect(seen).toEqual([[first, '1']])
-  expect(await desk.ids()).toEqual([first, '1', '2'])
+  expect(await harness.ids()).toEqual([first, '1', '2'])
 })
 
 test('a large event of the history is kept before the next one is read', async () => {
   const seen: string[][] = []
   const fields = '"unique_usage_id":"?","utc_time":"2026-11-17 09:59:00"'
-  const desk = await openHistoryDesk({ source: { start: { kind: 'span', ms: 5 * MINUTE } } })
-  const look = async () => void seen.push(await desk.ids())
-  desk.through(() => Promise.resolve(reply(twoLarge('{"events":[', fields, look, ']}'))))
-  await desk.step()
+  const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 5 * MINUTE } } })
+  const look = async () => void seen.push(await harness.ids())
+  harness.through(() => Promise.resolve(reply(twoLarge('{"events":[', fields, look, ']}'))))
+  await harness.step()
   expect(seen).toEqual([['1']])
-  expect(await desk.ids()).toEqual(['1', '2'])
+  expect(await harness.ids()).toEqual(['1', '2'])
 })

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { JointRateLimiter } from '../../../../src/sources/http/permits.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { driven, MINUTE, START } from '../../app/desk.ts'
+import { driven, MINUTE, START } from '../../app/audit-harness.ts'
 
 const never = new AbortController().signal
 

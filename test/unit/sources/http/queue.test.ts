@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import type { RateLimitStore } from '../../../../src/sources/http/rate-limiter.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
-import { driven, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { driven, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const never = new AbortController().signal
 
@@ -81,9 +81,9 @@ test('a request that stops after it was admitted removes no other from the queue
 
 test('a request that gets a permit at once does not report a wait', async () => {
   const { rateLimiter } = open(2)
-  let told = 0
-  await rateLimiter.acquire('live', never, () => (told += 1))
-  expect(told).toBe(0)
+  let reported = 0
+  await rateLimiter.acquire('live', never, () => (reported += 1))
+  expect(reported).toBe(0)
 })
 
 test('a request under an aborted signal neither waits nor takes a permit', async () => {
@@ -183,10 +183,10 @@ test('the pause of a 429 is reported when the store has it, not before', async (
   const { state, store, land } = slowStore()
   const { rateLimiter } = open(10, { store })
   await rateLimiter.load()
-  let told = false
-  const reports = rateLimiter.limited(2 * MINUTE).then(() => (told = true))
+  let reported = false
+  const reports = rateLimiter.limited(2 * MINUTE).then(() => (reported = true))
   await settled()
-  expect(told).toBe(false)
+  expect(reported).toBe(false)
   await land()
   await reports
   expect(JSON.parse(state.text ?? '{}')).toMatchObject({ blockedMs: 2 * MINUTE })

@@ -6,7 +6,7 @@ import type { Priority } from '../../../../src/contracts/source.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import type { RateLimitStore } from '../../../../src/sources/http/rate-limiter.ts'
 import { VirtualClock, settled } from '../../../simulation/virtual-clock.ts'
-import { driven, openDesk, START } from '../../app/desk.ts'
+import { driven, openHarness, START } from '../../app/audit-harness.ts'
 
 const MINUTE = 60_000
 const never = new AbortController().signal
@@ -378,7 +378,7 @@ it('a restart forgets no permit that is taken while a 429 is written down', asyn
     await new Promise<void>((resolve) => (land = resolve))
     store.text = state
   }
-  const told = first.limited(0)
+  const reported = first.limited(0)
   await settled()
   let sent = 0
   for (let i = 0; i < 15; i++) void first.acquire('live', never).then(() => sent++)
@@ -387,7 +387,7 @@ it('a restart forgets no permit that is taken while a 429 is written down', asyn
     land()
     await settled()
   }
-  await told
+  await reported
   expect(sent).toBe(15)
   const second = open(60, clock, { load: store.load, save: async () => undefined })
   await driven(clock, second.acquire('live', never))
@@ -405,12 +405,12 @@ it('a 429 that comes while permits are written down is written down behind them'
   }
   const entering = first.acquire('live', never)
   await settled()
-  const told = first.limited(200_000)
+  const reported = first.limited(200_000)
   for (let i = 0; i < 5; i++) {
     slow.land()
     await settled()
   }
-  await Promise.all([entering, told])
+  await Promise.all([entering, reported])
   const second = open(6, clock, { load: store.load, save: async () => undefined })
   expect(await pass(second, clock)).toBe(START + 200_000)
 })
@@ -461,7 +461,7 @@ it('a store that fails fails the request, and its permit comes back', async () =
 })
 
 it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and no minute exceeds it', async () => {
-  const desk = await openDesk({
+  const harness = await openHarness({
     limit: 60,
     limits: { audit: 60 },
     traffic: { backlog: 150_000, exotic: 0 },
@@ -469,15 +469,15 @@ it('a backlog of 150 pages takes at most 1.05 times what the limit allows, and n
     source: { activity: 'low', intervalMs: undefined },
   })
   // The limit allows 60 at once and 60 more in each minute after: the 150th page and the entry before the first in two minutes.
-  await desk.step()
-  await desk.drain(300)
-  const asked = desk.asked()
-  const tookMs = desk.clock.now() - START
+  await harness.step()
+  await harness.drain(300)
+  const asked = harness.asked()
+  const tookMs = harness.clock.now() - START
   const allowedMs = Math.floor(150 / 60) * MINUTE
   expect(asked.length).toBeLessThanOrEqual(150 * 1.05)
   expect(asked.some(({ status }) => status === 429)).toBe(false)
   expect(busiest(asked.map(({ at }) => at))).toBeLessThanOrEqual(60)
-  expect(desk.journal.stats().entries).toBe(150_000)
+  expect(harness.journal.stats().entries).toBe(150_000)
   expect(tookMs).toBeLessThanOrEqual(allowedMs * 1.05)
 })
 
@@ -487,12 +487,12 @@ it('a request that has to wait reports it first, also if the window comes from b
   const before = open(1, clock, store)
   await pass(before, clock)
   await before.close()
-  const told: number[] = []
+  const reported: number[] = []
   const after = open(1, clock, store)
   await driven(
     clock,
-    after.acquire('live', never, () => void told.push(clock.now())),
+    after.acquire('live', never, () => void reported.push(clock.now())),
   )
-  expect(told).toEqual([START])
+  expect(reported).toEqual([START])
   expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)
 })

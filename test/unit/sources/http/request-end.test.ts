@@ -7,9 +7,9 @@ import { Secret } from '../../../../src/core/secret.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { Ask } from '../../../../src/sources/http/client.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { driven, MINUTE, SECOND, START } from '../../app/desk.ts'
+import { driven, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const never = new AbortController().signal
 const json = { 'content-type': 'application/json' }
@@ -128,10 +128,10 @@ it.each([
 ])(
   'status %i reports the server’s clock to a caller with a time, %i times: only if the request is invalid',
   async (status, times) => {
-    const told: (number | undefined)[] = []
+    const reported: (number | undefined)[] = []
     const { send } = answering(status, { date: new Date(START + 3 * SECOND).toUTCString() })
-    await errorOf(send({ invalid: (serverAt) => void told.push(serverAt) }))
-    expect(told).toEqual(Array.from({ length: times }, () => START + 3 * SECOND))
+    await errorOf(send({ invalid: (serverAt) => void reported.push(serverAt) }))
+    expect(reported).toEqual(Array.from({ length: times }, () => START + 3 * SECOND))
   },
 )
 
@@ -147,13 +147,13 @@ it('a 429 is reported when the store has it: a killed process does not come back
     new Secret('the-key'),
     save,
   )
-  let told = false
+  let reported = false
   const asking = errorOf(opened.send()).then((error) => {
-    told = true
+    reported = true
     return error.code
   })
   for (let i = 0; i < 5; i++) await settled()
-  expect(told).toBe(false)
+  expect(reported).toBe(false)
   store.land()
   expect(await asking).toBe('rate_limited')
 })

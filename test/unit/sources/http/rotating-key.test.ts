@@ -3,11 +3,11 @@ import { expect, test } from 'vitest'
 import { Secret, SecretLook } from '../../../../src/core/secret.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { JointRateLimiter, takePermit } from '../../../../src/sources/http/permits.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { settled, VirtualClock } from '../../../simulation/virtual-clock.ts'
 
 /** One key in its file, a rate limiter for each of its values, and the first waits out a 429 of an hour. */
-async function stand() {
+async function setup() {
   const clock = new VirtualClock(0)
   const store = { load: async () => undefined, save: async () => undefined }
   const [first, second] = [1, 2].map(
@@ -35,7 +35,7 @@ async function stand() {
 const never = new AbortController().signal
 
 test('a request that waits out a 429 of its key gets a permit of the next key as soon as there is one, and none of the first', async () => {
-  const { clock, first, second, file, place, pass } = await stand()
+  const { clock, first, second, file, place, pass } = await setup()
   const leave = await second.acquire('live', never)
   let at = Infinity
   const placed = place(never).then(({ key }) => {
@@ -54,7 +54,7 @@ test('a request that waits out a 429 of its key gets a permit of the next key as
 })
 
 test('a key that cannot change is not checked for changes', async () => {
-  const { file, place, pass } = await stand()
+  const { file, place, pass } = await setup()
   const stop = new AbortController()
   const placed = place(stop.signal, false)
   file.text = 'new'
@@ -64,7 +64,7 @@ test('a key that cannot change is not checked for changes', async () => {
 })
 
 test('a request that stops waiting gets the reason, and nothing watches on', async () => {
-  const { clock, first, place, pass } = await stand()
+  const { clock, first, place, pass } = await setup()
   const stop = new AbortController()
   const placed = place(stop.signal)
   await pass(5_000)

@@ -7,9 +7,9 @@ import { Secret } from '../../../../src/core/secret.ts'
 import { RateLimiter } from '../../../../src/sources/http/rate-limiter.ts'
 import { Client } from '../../../../src/sources/http/client.ts'
 import type { Ask } from '../../../../src/sources/http/client.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { driven, START } from '../../app/desk.ts'
+import { driven, START } from '../../app/audit-harness.ts'
 
 const never = new AbortController().signal
 
@@ -103,14 +103,16 @@ it('an error in a body is reported with method and path, once, and nothing of th
     client.send(ask, 'live', never, async function* (): AsyncGenerator<never> {
       throw error
     })
-  const told = async (error: Error) =>
+  const reported = async (error: Error) =>
     failing(error)
       .next()
       .catch((reason: unknown) => (reason as Error).message)
   const bad = new ConnectorError('bad_reply', 'the reply is no page')
-  expect(await told(bad)).toBe('GET /a/b: the reply is no page')
-  expect(await told(new ConnectorError('bad_reply', 'GET /a/b answered 200'))).toBe('GET /a/b answered 200')
-  expect(await told(new ConnectorError('disk_full', 'no room'))).toBe('no room')
+  expect(await reported(bad)).toBe('GET /a/b: the reply is no page')
+  expect(await reported(new ConnectorError('bad_reply', 'GET /a/b answered 200'))).toBe(
+    'GET /a/b answered 200',
+  )
+  expect(await reported(new ConnectorError('disk_full', 'no room'))).toBe('no room')
 })
 
 it('an answer that is not JSON is accepted only if it was asked for', async () => {

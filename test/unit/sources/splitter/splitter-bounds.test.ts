@@ -137,13 +137,13 @@ describe('a body that breaks off', () => {
 })
 
 test('is reported with the byte that does not fit and what was expected there', () => {
-  for (const [body, told] of [
+  for (const [body, reported] of [
     ['[{"a":1]', 'at byte 7 a comma or the end of its container was expected'],
     ['[}', 'at byte 1 a value or ] was expected'],
     ['[\f', 'at byte 1 a value or ] was expected'],
     ['[{"a"\f', 'at byte 5 a colon was expected'],
   ] as const)
-    expect(splitAll(body).error?.message).toContain(told)
+    expect(splitAll(body).error?.message).toContain(reported)
 })
 
 describe('one entry', () => {

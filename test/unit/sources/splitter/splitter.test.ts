@@ -310,8 +310,8 @@ describe('memory stays bounded whatever comes', () => {
       let taken = 0
       for (let group = splitter.take(); group; group = splitter.take()) {
         taken += group.quarantined.length
-        const [{ bytes, sha256: told } = { bytes: '', sha256: '' }] = group.quarantined
-        expect([Buffer.from(bytes).toString(), told]).toEqual([element, sha256(element)])
+        const [{ bytes, sha256: reported } = { bytes: '', sha256: '' }] = group.quarantined
+        expect([Buffer.from(bytes).toString(), reported]).toEqual([element, sha256(element)])
       }
       expect(taken).toBe(count)
     },

@@ -6,36 +6,36 @@ import { openApp } from '../../../../src/app/app.ts'
 import { configSchema } from '../../../../src/config/schema.ts'
 import { openMock } from '../../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../../src/mock/mock.ts'
-import { openHouse } from '../../app/house.ts'
-import { HOUR } from '../../app/desk.ts'
-import { foldRecords, openVaultDesk } from './desk.ts'
-import type { VaultRecord } from './desk.ts'
+import { openDaemonRig } from '../../app/daemon-rig.ts'
+import { HOUR } from '../../app/audit-harness.ts'
+import { foldRecords, openVaultHarness } from './harness.ts'
+import type { VaultRecord } from './harness.ts'
 
 async function withMock(options: Partial<MockOptions> = {}) {
-  const desk = await openVaultDesk()
+  const harness = await openVaultHarness()
   const mock = openMock({
-    clock: desk.clock,
+    clock: harness.clock,
     traffic: { entriesPerHour: 0 },
     projects: 30,
     limits: { vault: 0 },
     ...options,
   })
-  desk.vault.elsewhere = mock.transport
-  const told = async () => [...foldRecords(await desk.records()).keys()].sort()
+  harness.vault.elsewhere = mock.transport
+  const reported = async () => [...foldRecords(await harness.records()).keys()].sort()
   const there = () =>
     mock
       .projects()
       .map(({ id }) => id)
       .sort()
-  return Object.assign(desk, { mock, told, there })
+  return Object.assign(harness, { mock, reported, there })
 }
 
 it('the records have what the mock lists, byte for byte', async () => {
-  const desk = await withMock()
-  await desk.pass()
-  const raws = await desk.raws()
+  const harness = await withMock()
+  await harness.pass()
+  const raws = await harness.raws()
   expect(raws).toHaveLength(30)
-  for (const { raw } of desk.mock.projects())
+  for (const { raw } of harness.mock.projects())
     expect(
       raws.some((line) =>
         line.endsWith(
@@ -48,9 +48,9 @@ it('the records have what the mock lists, byte for byte', async () => {
 })
 
 it('changes that people make in the vault become records', async () => {
-  const desk = await withMock()
-  await desk.pass()
-  const { mock } = desk
+  const harness = await withMock()
+  await harness.pass()
+  const { mock } = harness
   const [first, second, third] = mock.projects()
   const project = first?.id ?? ''
   mock.changeProject({ do: 'share', project, with: { workspace: 77 } })
@@ -58,12 +58,12 @@ it('changes that people make in the vault become records', async () => {
   mock.changeProject({ do: 'rename', project: second?.id ?? '', name: 'Another name' })
   mock.changeProject({ do: 'delete', project: third?.id ?? '' })
   const fresh = mock.changeProject({ do: 'create', name: 'Fresh' }).project
-  await desk.later(2)
-  const told = (await desk.records()).slice(30).map(({ type, project_id: id }) => `${type} ${id}`)
-  expect(told).toContain(`vault:workspace_share_added ${project}`)
-  expect(told).toContain(`vault:project_created ${fresh}`)
-  expect(told).toContain(`vault:project_deleted ${third?.id ?? ''}`)
-  expect(await desk.told()).toEqual(desk.there())
+  await harness.later(2)
+  const reported = (await harness.records()).slice(30).map(({ type, project_id: id }) => `${type} ${id}`)
+  expect(reported).toContain(`vault:workspace_share_added ${project}`)
+  expect(reported).toContain(`vault:project_created ${fresh}`)
+  expect(reported).toContain(`vault:project_deleted ${third?.id ?? ''}`)
+  expect(await harness.reported()).toEqual(harness.there())
 })
 
 it.each([
@@ -76,24 +76,24 @@ it.each([
   'cut',
   'truncated',
 ] as const)('no existing project is reported as deleted, whatever the list does: %s', async (fault) => {
-  const desk = await withMock({ switches: { per_page_cap: 4 }, faults: { [fault]: 0.3 } })
+  const harness = await withMock({ switches: { per_page_cap: 4 }, faults: { [fault]: 0.3 } })
   for (let i = 0; i < 200; i++) {
-    if (desk.source.plan(desk.cursor).dueAt > desk.clock.now())
-      desk.clock.advance(desk.clock.now() + 6 * HOUR)
-    await desk.step()
+    if (harness.source.plan(harness.cursor).dueAt > harness.clock.now())
+      harness.clock.advance(harness.clock.now() + 6 * HOUR)
+    await harness.step()
     if (i % 20 > 0) continue
-    const there = new Set(desk.there())
-    for (const { type, project_id: id } of await desk.records())
+    const there = new Set(harness.there())
+    for (const { type, project_id: id } of await harness.records())
       if (type === 'vault:project_deleted') expect(there.has(id)).toBe(false)
   }
-  desk.mock.setFault(fault, undefined)
-  await desk.later(3)
-  expect(await desk.told()).toEqual(desk.there())
+  harness.mock.setFault(fault, undefined)
+  await harness.later(3)
+  expect(await harness.reported()).toEqual(harness.there())
 })
 
 it('run once, the daemon delivers the inventory and ends', async () => {
-  const house = openHouse({ entries: 3 })
-  const { folder, environment, mock } = house
+  const daemonRig = openDaemonRig({ entries: 3 })
+  const { folder, environment, mock } = daemonRig
   const config = configSchema.parse({
     journal: { path: join(folder, 'a.db') },
     workspaces: [
@@ -130,6 +130,6 @@ it('run once, the daemon delivers the inventory and ends', async () => {
     ).toBe(true)
   } finally {
     await app.stop()
-    house.remove()
+    daemonRig.remove()
   }
 })

@@ -5,7 +5,7 @@ import type { Pass, VaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import type { VaultPage } from '../../../../src/sources/vault/page.ts'
 import { beginPass, endPass, judge, addPage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
-import { HOUR, START } from '../../app/desk.ts'
+import { HOUR, START } from '../../app/audit-harness.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
 

@@ -4,9 +4,9 @@ import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { withMethods } from '../../../fakes/with-methods.ts'
-import { HOUR } from '../../app/desk.ts'
-import { foldedTruth, foldRecords, openVaultDesk, sorted } from './desk.ts'
-import type { FakeProject, Manner, VaultDesk } from './desk.ts'
+import { HOUR } from '../../app/audit-harness.ts'
+import { foldedTruth, foldRecords, openVaultHarness, sorted } from './harness.ts'
+import type { FakeProject, Manner, VaultHarness } from './harness.ts'
 
 type Act =
   | { readonly do: 'read' | 'wait' | 'crash' | 'append_lost' | 'append_fails' | 'api_fails' | 'add' }
@@ -69,8 +69,8 @@ function frail(state: { lost: number; fails: number }) {
     })
 }
 
-function act(desk: VaultDesk, action: Act): void {
-  const { vault } = desk
+function act(harness: VaultHarness, action: Act): void {
+  const { vault } = harness
   if (action.do === 'add') vault.add(`name ${vault.projects.size % 7}`)
   if (!('which' in action)) return
   const all = [...vault.projects.values()]
@@ -97,45 +97,45 @@ function act(desk: VaultDesk, action: Act): void {
   }
 }
 
-async function live(manner: Manner, history: readonly Act[]): Promise<VaultDesk> {
+async function live(manner: Manner, history: readonly Act[]): Promise<VaultHarness> {
   const state = { lost: 0, fails: 0 }
-  const desk = await openVaultDesk({ journal: frail(state) })
-  const { vault, clock } = desk
+  const harness = await openVaultHarness({ journal: frail(state) })
+  const { vault, clock } = harness
   Object.assign(vault.manner, manner)
   for (let i = 0; i < 8; i++) vault.add(`name ${i}`)
   const alive = new Set(vault.projects.keys())
-  let told = 0
+  let reported = 0
   const look = async () => {
-    const records = await desk.records()
-    for (const { type, project_id: id } of records.slice(told))
+    const records = await harness.records()
+    for (const { type, project_id: id } of records.slice(reported))
       if (type === 'vault:project_deleted')
         expect(vault.projects.has(id), 'is told as deleted and is there').toBe(false)
-    told = records.length
+    reported = records.length
   }
   for (const action of history) {
     clock.advance(clock.now() + 1_500)
-    act(desk, action)
+    act(harness, action)
     for (const id of vault.projects.keys()) alive.add(id)
     if (action.do === 'wait') clock.advance(clock.now() + 6 * HOUR)
     if (action.do === 'append_lost') state.lost = 1
     if (action.do === 'append_fails') state.fails = 1
     if (action.do === 'api_fails') {
       vault.instead = () => ({ status: 500 })
-      await desk.step()
+      await harness.step()
       vault.instead = () => undefined
     }
-    if (action.do === 'crash') await desk.restart()
-    if (action.do !== 'read' || desk.source.plan(desk.cursor).dueAt > clock.now() + HOUR) continue
+    if (action.do === 'crash') await harness.restart()
+    if (action.do !== 'read' || harness.source.plan(harness.cursor).dueAt > clock.now() + HOUR) continue
     // What a failed append left on the disk only the next process knows.
-    if (await desk.step()) await desk.restart()
+    if (await harness.step()) await harness.restart()
     await look()
   }
   state.lost = 0
   state.fails = 0
-  await desk.restart()
-  await desk.later(4)
+  await harness.restart()
+  await harness.later(4)
   await look()
-  return desk
+  return harness
 }
 
 const slices = { numRuns: 40 }
@@ -143,9 +143,9 @@ const slices = { numRuns: 40 }
 it('the records, applied in order, are what exists; each project is reported once, and no existing one as deleted', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['true']), acts, async (manner, history) => {
-      const desk = await live(manner, history)
-      const records = await desk.records()
-      expect(sorted(foldRecords(records))).toEqual(sorted(foldedTruth(desk.vault)))
+      const harness = await live(manner, history)
+      const records = await harness.records()
+      expect(sorted(foldRecords(records))).toEqual(sorted(foldedTruth(harness.vault)))
       expect(new Set(records.map(({ id }) => id)).size).toBe(records.length)
       for (const kind of ['project_deleted', 'project_created', 'project_listed']) {
         const ids = records.filter(({ type }) => type === `vault:${kind}`).map((record) => record.project_id)
@@ -159,11 +159,11 @@ it('the records, applied in order, are what exists; each project is reported onc
 it('the same holds if the pagination is missing or makes no sense, as long as no project moves by its own rename', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['none', 'of_page']), acts, async (manner, history) => {
-      const desk = await live(
+      const harness = await live(
         { ...manner, ties: 'stable' },
         history.filter((action) => action.do !== 'rename'),
       )
-      expect(sorted(foldRecords(await desk.records()))).toEqual(sorted(foldedTruth(desk.vault)))
+      expect(sorted(foldRecords(await harness.records()))).toEqual(sorted(foldedTruth(harness.vault)))
     }),
     slices,
   )
@@ -172,8 +172,8 @@ it('the same holds if the pagination is missing or makes no sense, as long as no
 it('whatever moves, no existing project is reported as deleted, and none as created that existed before the first pass', async () => {
   await fc.assert(
     fc.asyncProperty(manners(['true', 'too_high'], ['stable', 'chance']), acts, async (manner, history) => {
-      const desk = await live(manner, history)
-      const records = await desk.records()
+      const harness = await live(manner, history)
+      const records = await harness.records()
       // Throws if one is reported that never existed, or twice.
       foldRecords(records)
       const began = Math.min(...records.map(({ seen_at: at }) => Date.parse(at)))

@@ -31,7 +31,7 @@ export const fakeStats: JournalStats = {
 }
 
 /** One workspace with an audit source read every 30 s, and one file sink. */
-export function openBoardStand(journalPath?: string) {
+export function openRegistrySetup(journalPath?: string) {
   const clock = testClock()
   const journal = { stats: fakeStats }
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
@@ -58,7 +58,7 @@ export function openBoardStand(journalPath?: string) {
 }
 
 /** Everything is healthy: read, caught up and delivered. */
-export function ack({ source, sink }: ReturnType<typeof openBoardStand>): void {
+export function ack({ source, sink }: ReturnType<typeof openRegistrySetup>): void {
   source.success()
   source.head(startAt * 1000)
   source.cursor(startAt * 1000)

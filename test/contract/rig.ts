@@ -15,7 +15,7 @@ import type { DispatcherOptions } from '../../src/delivery/dispatcher.ts'
 import { rawFormat } from '../fakes/lines.ts'
 import { Share } from '../fakes/share.ts'
 import { LogLines, StepClock } from '../fakes/sink-deps.ts'
-import { SinkNotes } from '../fakes/watches.ts'
+import { SinkNotes } from '../fakes/reporters.ts'
 import { part, spec } from './journal-parts.ts'
 import { withMethods } from '../fakes/with-methods.ts'
 
@@ -32,7 +32,7 @@ interface Started {
 
 export type Start = (parts: Parts) => Started
 
-export interface Quay {
+export interface Rig {
   readonly reporter: SinkNotes
   readonly assurance: Assurance
   /** `count` more entries, numbered on from 1, as one page. */
@@ -107,10 +107,10 @@ export async function openParts(
   }
 }
 
-export async function openQuay(
+export async function openRig(
   bench: { readonly name: string; readonly start: Start; readonly clock?: StepClock | undefined },
   limits: Partial<BatchLimits>,
-): Promise<Quay> {
+): Promise<Rig> {
   const clock = bench.clock ?? new StepClock()
   const parts = await openParts(bench.name, clock, limits)
   const { journal, reporter } = parts

@@ -20,13 +20,13 @@ import { HistoryServer } from '../../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest, HistoryServerOptions } from '../../../fakes/history-server.ts'
 import { openTestJournal } from '../../../fakes/journal.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { AGENT, DAY, driven, START } from '../../app/desk.ts'
+import { AGENT, DAY, driven, START } from '../../app/audit-harness.ts'
 
 const stream = { workspace: 'acme', source: 'history.usage' } as const
 
-export interface HistoryDeskOptions extends Partial<Omit<HistoryServerOptions, 'clock'>> {
+export interface HistoryHarnessOptions extends Partial<Omit<HistoryServerOptions, 'clock'>> {
   readonly source?: Partial<HistoryOptions>
   readonly startAt?: number
   readonly limit?: number
@@ -35,7 +35,7 @@ export interface HistoryDeskOptions extends Partial<Omit<HistoryServerOptions, '
   readonly keepOpen?: boolean
 }
 
-export class HistoryDesk {
+export class HistoryHarness {
   readonly clock: VirtualClock
   readonly server: HistoryServer
   readonly journal: Journal
@@ -47,7 +47,7 @@ export class HistoryDesk {
   cursor: Cursor | undefined
   #asked = 0
 
-  constructor(clock: VirtualClock, server: HistoryServer, journal: Journal, options: HistoryDeskOptions) {
+  constructor(clock: VirtualClock, server: HistoryServer, journal: Journal, options: HistoryHarnessOptions) {
     this.clock = clock
     this.server = server
     this.journal = journal
@@ -214,17 +214,17 @@ export function eachEntry<T>(
   )
 }
 
-export async function openHistoryDesk(
-  options: HistoryDeskOptions = {},
-): Promise<HistoryDesk & { close(): Promise<void> }> {
+export async function openHistoryHarness(
+  options: HistoryHarnessOptions = {},
+): Promise<HistoryHarness & { close(): Promise<void> }> {
   const clock = new VirtualClock(options.startAt ?? START)
   const { journal, close } = await openTestJournal(
     { clock, log: new LogLines(), maxBytes: options.maxBytes ?? 2 ** 31 },
     options.folder,
   )
   if (options.keepOpen !== true) onTestFinished(close)
-  const desk = new HistoryDesk(clock, new HistoryServer({ ...options, clock }), journal, options)
-  return Object.assign(desk, { close })
+  const harness = new HistoryHarness(clock, new HistoryServer({ ...options, clock }), journal, options)
+  return Object.assign(harness, { close })
 }
 
 /** `count` events, evenly from `from` on, `stepMs` apart. */

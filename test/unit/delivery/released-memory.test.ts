@@ -12,7 +12,7 @@ import { rawFormat, runOf } from '../../fakes/lines.ts'
 import { taken } from '../../fakes/sink.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { openQuay } from './quay.ts'
+import { openRig } from './rig.ts'
 
 const hostOf = () => 'api.example.com'
 const hec = hecFrame({ hostOf })
@@ -90,43 +90,43 @@ it('an open object range keeps no buffer of a huge entry', async () => {
 })
 
 it('a lingering sink keeps nothing of what it has sent', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const refs: WeakRef<object>[] = []
   // As read from the disk: what the journal has cached is the journal's.
-  const journal = withMethods(quay.journal, {
+  const journal = withMethods(rig.journal, {
     take: async (...wish) => {
-      const batch = await quay.journal.take(...wish)
+      const batch = await rig.journal.take(...wish)
       const slices = batch?.slices.map((run) => ({ ...run, entries: run.entries.pick([0, 1, 2]) }))
       refs.push(...(slices ?? []).map(({ entries }) => new WeakRef(entries)))
       return batch && slices && { ...batch, slices }
     },
   })
-  const berth = quay.berth('archive', { journal })
-  await quay.append(3)
-  await berth.empty()
+  const sinkRig = rig.sinkRig('archive', { journal })
+  await rig.append(3)
+  await sinkRig.empty()
   expect(await Promise.all(refs.map(isGone))).toEqual([true])
-  expect(await berth.step()).toBe(Infinity)
+  expect(await sinkRig.step()).toBe(Infinity)
 })
 
 it('a delivery reuses its line buffers, but releases one that a huge entry made grow', async () => {
-  const quay = await openQuay()
-  const berth = quay.berth('archive', { batch: { maxEntries: 3 } })
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig('archive', { batch: { maxEntries: 3 } })
   const buffers: ArrayBufferLike[] = []
-  berth.sink.answer = (delivery) => {
+  sinkRig.sink.answer = (delivery) => {
     buffers.push(delivery.lines.bytes.buffer)
     return taken(delivery)
   }
   const deliverAll = async () => {
-    await berth.empty()
+    await sinkRig.empty()
     return new Set(buffers.splice(0))
   }
-  await quay.append(30)
+  await rig.append(30)
   const usual = await deliverAll()
   expect(usual.size).toBeLessThanOrEqual(2)
-  await quay.append(1, { body: 'x'.repeat(HUGE_BYTES) })
+  await rig.append(1, { body: 'x'.repeat(HUGE_BYTES) })
   const [huge] = await deliverAll()
   expect(huge?.byteLength).toBeGreaterThan(HUGE_BYTES)
-  await quay.append(30)
+  await rig.append(30)
   const after = await deliverAll()
   expect([after.size <= 2, after.has(huge as ArrayBufferLike)]).toEqual([true, false])
   for (const { byteLength } of after) expect(byteLength).toBeLessThanOrEqual(4 * 2 ** 20)

@@ -18,7 +18,7 @@ import { Client } from '../../../src/sources/http/client.ts'
 import { idsOf, rawsOf } from '../../contract/journal-parts.ts'
 import { journalOfTest } from '../../fakes/journal.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../fakes/watches.ts'
+import { SourceNotes } from '../../fakes/reporters.ts'
 import { VirtualClock, settled } from '../../simulation/virtual-clock.ts'
 
 /** A Tuesday, ten in the morning. */
@@ -46,7 +46,7 @@ export async function driven<T>(clock: VirtualClock, promise: Promise<T>, until 
   }
 }
 
-export interface DeskOptions extends Partial<Omit<MockOptions, 'clock'>> {
+export interface HarnessOptions extends Partial<Omit<MockOptions, 'clock'>> {
   readonly source?: Partial<AuditOptions>
   readonly types?: readonly string[]
   readonly limit?: number
@@ -54,7 +54,7 @@ export interface DeskOptions extends Partial<Omit<MockOptions, 'clock'>> {
   readonly wrap?: (transport: Transport) => Transport
 }
 
-export interface Desk {
+export interface Harness {
   readonly clock: VirtualClock
   readonly mock: Mock
   readonly journal: Journal
@@ -85,7 +85,7 @@ export interface Desk {
   add(count: number, lastAt?: number): string[]
 }
 
-export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
+export async function openHarness(options: HarnessOptions = {}): Promise<Harness> {
   const {
     source: more = {},
     types = ['*'],
@@ -149,7 +149,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     wanted: globFilter(types),
     once: more.once ?? false,
   }
-  return new DeskAtWork({
+  return new HarnessAtWork({
     clock,
     mock,
     journal,
@@ -163,11 +163,11 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
 }
 
 type Parts = Omit<
-  Desk,
+  Harness,
   'cursor' | 'state' | 'step' | 'try' | 'drain' | 'live' | 'ids' | 'raws' | 'asked' | 'add'
 >
 
-class DeskAtWork implements Desk {
+class HarnessAtWork implements Harness {
   readonly clock: VirtualClock
   readonly mock: Mock
   readonly journal: Journal

@@ -12,8 +12,18 @@ import type { RangeReader } from '../../../src/jobs/range.ts'
 import { AuditRange } from '../../../src/sources/audit/range.ts'
 import { Client } from '../../../src/sources/http/client.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { AGENT, DAY, driven, HOUR, INSTANCE, openDesk, stream, SECOND, START } from '../app/desk.ts'
-import type { Desk, DeskOptions } from '../app/desk.ts'
+import {
+  AGENT,
+  DAY,
+  driven,
+  HOUR,
+  INSTANCE,
+  openHarness,
+  stream,
+  SECOND,
+  START,
+} from '../app/audit-harness.ts'
+import type { Harness, HarnessOptions } from '../app/audit-harness.ts'
 
 /** The three whole UTC days before the desk's today. */
 export const TODAY = START - 10 * HOUR
@@ -21,7 +31,7 @@ export const SPAN: JobSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1
 
 /** The audit log's past. `types`: as the source's own. */
 export function rangeOn(
-  { clock, mock, rateLimiter, reporter, log, options }: Desk,
+  { clock, mock, rateLimiter, reporter, log, options }: Harness,
   types = ['*'],
 ): RangeReader {
   return {
@@ -48,34 +58,34 @@ export function rangeOn(
   }
 }
 
-export function pastOf(desk: Desk, types = ['*'], journal: Journal = desk.journal): StreamJobs {
-  const { clock, log } = desk
-  const parts = { ranges: [rangeOn(desk, types)], sinks: [], journal, clock, log }
+export function pastOf(harness: Harness, types = ['*'], journal: Journal = harness.journal): StreamJobs {
+  const { clock, log } = harness
+  const parts = { ranges: [rangeOn(harness, types)], sinks: [], journal, clock, log }
   return new StreamJobs({ ...parts, random: () => 0.5, readTo: async () => undefined })
 }
 
-export function comparingOn(desk: Desk): Comparisons {
-  const { clock, journal } = desk
-  return new Comparisons({ ranges: [rangeOn(desk)], journal, clock, random: () => 0.5 })
+export function comparingOn(harness: Harness): Comparisons {
+  const { clock, journal } = harness
+  return new Comparisons({ ranges: [rangeOn(harness)], journal, clock, random: () => 0.5 })
 }
 
 /** Entries evenly over the four days up to now. */
-export function fillPast(desk: Desk, count: number): void {
+export function fillPast(harness: Harness, count: number): void {
   const from = TODAY - 3 * DAY - 12 * HOUR
   const step = (START - from) / count
-  for (let i = 0; i < count; i++) desk.mock.add({ at: Math.floor(from + i * step), visibleAt: 0 })
+  for (let i = 0; i < count; i++) harness.mock.add({ at: Math.floor(from + i * step), visibleAt: 0 })
 }
 
-export function idsIn(desk: Desk, { fromUs, toUs }: JobSpan): string[] {
-  const within = desk.mock.entries().filter(({ atUs }) => atUs >= fromUs && atUs < toUs)
+export function idsIn(harness: Harness, { fromUs, toUs }: JobSpan): string[] {
+  const within = harness.mock.entries().filter(({ atUs }) => atUs >= fromUs && atUs < toUs)
   return within.map(({ id }) => id).sort()
 }
 
 /** A desk whose live reader began now: of the past nothing is known. */
-export async function openLateDesk(options: DeskOptions, entries: number): Promise<Desk> {
-  const desk = await openDesk({ ...options, source: { start: { kind: 'latest' }, ...options.source } })
-  fillPast(desk, entries)
-  return desk
+export async function openLateHarness(options: HarnessOptions, entries: number): Promise<Harness> {
+  const harness = await openHarness({ ...options, source: { start: { kind: 'latest' }, ...options.source } })
+  fillPast(harness, entries)
+  return harness
 }
 
 interface Reading<Told> {
@@ -85,40 +95,40 @@ interface Reading<Told> {
 
 /** Runs until `seen`, or until virtual time is up. Rejects with what stopped it. */
 export async function runUntil<Told>(
-  desk: Pick<Desk, 'clock' | 'collector'>,
+  harness: Pick<Harness, 'clock' | 'collector'>,
   past: Reading<Told>,
-  seen: (told: readonly Told[]) => boolean,
+  seen: (reported: readonly Told[]) => boolean,
   withLive = false,
 ): Promise<void> {
   const stop = new AbortController()
   const state = { failed: false }
   const loops = Promise.all([
     past.run(stop.signal),
-    ...(withLive ? [runIngest(desk.collector, stop.signal)] : []),
+    ...(withLive ? [runIngest(harness.collector, stop.signal)] : []),
   ])
   loops.catch(() => (state.failed = true))
   for (let turn = 0; !state.failed && !seen(past.list()); turn++) {
     if (turn > 20_000) throw new Error(`waited in vain: ${JSON.stringify(past.list())}`)
     await settled()
-    if (!seen(past.list())) desk.clock.advance(desk.clock.now() + SECOND)
+    if (!seen(past.list())) harness.clock.advance(harness.clock.now() + SECOND)
   }
   stop.abort()
-  await driven(desk.clock, loops)
+  await driven(harness.clock, loops)
 }
 
-export const isDone = (told: readonly { readonly endedAt: number | undefined }[]) =>
-  told.length > 0 && told.every(({ endedAt }) => endedAt)
+export const isDone = (reported: readonly { readonly endedAt: number | undefined }[]) =>
+  reported.length > 0 && reported.every(({ endedAt }) => endedAt)
 
 /** A whole comparison of the only stream. */
 export async function compareAll(
-  desk: Pick<Desk, 'clock'>,
+  harness: Pick<Harness, 'clock'>,
   comparing: Comparisons,
   span = SPAN,
 ): Promise<ComparedStream> {
   for (let turns = 0; ; turns++) {
     if (turns > 5_000) throw new Error('no end')
     const asked = comparing.compare({ job: 'this', ...span })
-    const { isDone, error, streams } = await driven(desk.clock, asked)
+    const { isDone, error, streams } = await driven(harness.clock, asked)
     if (!isDone) continue
     if (error) throw new Error(error.message)
     await comparing.endCompare('this')

@@ -12,13 +12,13 @@ import { rawFormat } from '../../fakes/lines.ts'
 import { Share } from '../../fakes/share.ts'
 import { FakeSink } from '../../fakes/sink.ts'
 import { LogLines } from '../../fakes/sink-deps.ts'
-import { SinkNotes } from '../../fakes/watches.ts'
+import { SinkNotes } from '../../fakes/reporters.ts'
 import { settled, VirtualClock } from '../../simulation/virtual-clock.ts'
 
 export const START = Date.UTC(2026, 10, 17, 10)
 export const never = new AbortController().signal
 
-export interface Berth {
+export interface SinkRig {
   readonly sink: FakeSink
   readonly options: DispatcherOptions
   readonly reporter: SinkNotes
@@ -35,16 +35,16 @@ export interface Berth {
   restart(changed?: Partial<DispatcherOptions>): void
 }
 
-export interface Quay {
+export interface Rig {
   readonly clock: VirtualClock
   readonly journal: Journal
   readonly log: LogLines
-  berth(name?: string, more?: Partial<DispatcherOptions> & { batch?: Partial<BatchLimits> }): Berth
+  sinkRig(name?: string, more?: Partial<DispatcherOptions> & { batch?: Partial<BatchLimits> }): SinkRig
   /** Entries `from`, `from + 1`, … as one page. */
   append(count: number, rest?: Partial<EntrySpec>): Promise<void>
 }
 
-export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes = 2 ** 30): Promise<Quay> {
+export async function openRig(sinks: readonly string[] = ['archive'], maxBytes = 2 ** 30): Promise<Rig> {
   const clock = new VirtualClock(START)
   const log = new LogLines()
   const journal = await journalOfTest({ clock, log, sinks, maxBytes, keepKeysMs: 1e12 })
@@ -56,7 +56,7 @@ export async function openQuay(sinks: readonly string[] = ['archive'], maxBytes 
     append: async (count, rest = {}) => {
       await journal.append(part(Array.from({ length: count }, () => spec(++made, rest))))
     },
-    berth: (name = 'archive', { batch = {}, ...more } = {}) => {
+    sinkRig: (name = 'archive', { batch = {}, ...more } = {}) => {
       const sink = new FakeSink(name)
       sink.now = () => clock.now()
       const reporter = new SinkNotes()
@@ -87,31 +87,31 @@ function moored(
   options: DispatcherOptions,
   reporter: SinkNotes,
   around: MemoryBudget,
-): Berth {
-  const berth: Berth = {
+): SinkRig {
+  const sinkRig: SinkRig = {
     sink,
     options,
     reporter,
     memory: options.memory,
     around,
     dispatcher: new BatchDispatcher(options),
-    step: () => berth.dispatcher.step(never),
+    step: () => sinkRig.dispatcher.step(never),
     empty: async () => {
-      for (let i = 0; i < 10_000; i++) if (typeof (await berth.step()) === 'number') return
+      for (let i = 0; i < 10_000; i++) if (typeof (await sinkRig.step()) === 'number') return
       throw new Error('this goes in circles')
     },
     restart: (changed = {}) => {
       const share = new Share()
-      berth.around = share.around
-      berth.memory = changed.memory ?? share
-      berth.dispatcher = new BatchDispatcher({ ...options, memory: berth.memory, ...changed })
+      sinkRig.around = share.around
+      sinkRig.memory = changed.memory ?? share
+      sinkRig.dispatcher = new BatchDispatcher({ ...options, memory: sinkRig.memory, ...changed })
     },
   }
-  return berth
+  return sinkRig
 }
 
 /** Lets work that waits for its own turn of the event loop go on, and everything that follows from it. */
-export async function nextTurn({ clock }: Quay): Promise<void> {
+export async function nextTurn({ clock }: Rig): Promise<void> {
   await settled()
   clock.advance(clock.now())
 }

@@ -5,7 +5,7 @@ import { compareKeys } from '../../../../src/sinks/s3/bucket.ts'
 import { s3 } from '../../../../src/sinks/s3/sink.ts'
 import { FakeS3, type S3Switches, s3Transport } from '../../../fakes/s3.ts'
 import { sinkDeps } from '../../../fakes/sink-deps.ts'
-import { never } from '../../delivery/quay.ts'
+import { never } from '../../delivery/rig.ts'
 
 const group: ObjectGroup = {
   stream: { workspace: 'acme', source: 'audit' },
@@ -50,8 +50,8 @@ describe('a KMS key', () => {
     ['my-key', arn(ONE), 'unknown'],
     [ONE, 'what the server calls it', 'unknown'],
     [ONE, undefined, 'unknown'],
-  ] as const)('%s against %s: %s', (wanted, told, answer) => {
-    expect(compareKeys(wanted, told)).toBe(answer)
+  ] as const)('%s against %s: %s', (wanted, reported, answer) => {
+    expect(compareKeys(wanted, reported)).toBe(answer)
   })
 
   it.each([false, true])(
@@ -91,11 +91,11 @@ describe('an object that an earlier try stored', () => {
     ['unencrypted', lock, { sse: { type: 's3' }, ...lock }, [lacks('sse')]],
     ['with another key', { sse: { type: 'kms', kms_key_id: arn(OTHER) } }, { sse: { type: 'kms', kms_key_id: arn(ONE) } }, [lacks('sse')]], // prettier-ignore
     ['without both', {}, { sse: { type: 's3' }, ...lock }, [lacks('sse, object_lock')]],
-  ])('%s counts as stored, and what it lacks is reported with its name', async (_, before, now, told) => {
+  ])('%s counts as stored, and what it lacks is reported with its name', async (_, before, now, reported) => {
     const { put, lines, fake } = bench()
     await put(before)
     expect(await put(now)).toMatchObject({ alreadyStored: true })
-    expect(lines).toEqual(told)
+    expect(lines).toEqual(reported)
     expect(fake.entries).toHaveLength(1)
   })
 

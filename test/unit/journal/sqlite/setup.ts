@@ -9,7 +9,7 @@ import type { Registered } from '../../../fakes/registered.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import { logOf, part, spec, TestClock } from '../../../contract/journal-parts.ts'
 
-interface Stand {
+interface Setup {
   readonly folder: string
   /** where a journal is opened that is not told where */
   readonly path: string
@@ -21,27 +21,27 @@ interface Stand {
 type Open = (settings?: Partial<JournalOptions & Registered>) => Promise<Journal>
 
 /** `began` is called before each test. Answers how a journal is opened in it; `name`: from the folder on. */
-export function journalStand(
-  began: (stand: Stand) => unknown,
+export function journalSetup(
+  began: (setup: Setup) => unknown,
   name: string,
   defaults: Pick<JournalOptions, 'keepDeliveredBytes' | 'ballastBytes'>,
 ): Open {
-  let stand: Stand
+  let setup: Setup
   beforeEach(async () => {
     const folder = await mkdtemp(join(tmpdir(), 'auditferry-journal-'))
-    stand = { folder, path: join(folder, name), opened: [], sentences: [] }
-    began(stand)
+    setup = { folder, path: join(folder, name), opened: [], sentences: [] }
+    began(setup)
   })
   afterEach(async () => {
-    for (const journal of stand.opened) await journal.close()
-    await rm(stand.folder, { recursive: true, force: true })
+    for (const journal of setup.opened) await journal.close()
+    await rm(setup.folder, { recursive: true, force: true })
   })
   return async (settings) => {
     const journal = await openRegistered({
-      ...{ path: stand.path, maxBytes: 2 ** 30, keepKeysMs: 1e9, sinks: ['a'] },
-      ...{ clock: new TestClock(), log: logOf(stand.sentences), ...defaults, ...settings },
+      ...{ path: setup.path, maxBytes: 2 ** 30, keepKeysMs: 1e9, sinks: ['a'] },
+      ...{ clock: new TestClock(), log: logOf(setup.sentences), ...defaults, ...settings },
     })
-    stand.opened.push(journal)
+    setup.opened.push(journal)
     return journal
   }
 }

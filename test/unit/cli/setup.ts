@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
 import { openWorld } from './world.ts'
 
-export function openStand() {
+export function openSetup() {
   const folder = mkdtempSync(join(tmpdir(), 'commands-'))
   const config = join(folder, 'a.yaml')
   const path = join(folder, 'a.db')

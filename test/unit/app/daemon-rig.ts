@@ -75,7 +75,7 @@ export const healthy =
       : receiver(request, signal)
 export const acceptAll: Transport = async () => reply(200, { text: 'Success', code: 0 })
 
-interface HouseOptions {
+interface DaemonRigOptions {
   readonly entries?: number
   /** what the HEC sink's requests get; without it there is no such sink */
   readonly receiver?: Transport | undefined
@@ -107,7 +107,7 @@ interface HouseOptions {
   readonly connect?: Connect
 }
 
-export function openHouse(options: HouseOptions = {}) {
+export function openDaemonRig(options: DaemonRigOptions = {}) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'app-'))
   const clock = options.clock ?? fastClock()
   const mock = openMock({ clock, traffic: { entriesPerHour: 0 }, switches: { self_audit: 'off' } })

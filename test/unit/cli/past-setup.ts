@@ -18,7 +18,7 @@ export const DAY = 86_400_000
 export const today = () => Math.floor(systemClock.now() / DAY) * DAY
 export const dayText = (ago: number) => new Date(today() - ago * DAY).toISOString().slice(0, 10)
 
-export async function openPastStand({ start = 'earliest', types = '["*"]' } = {}) {
+export async function openPastSetup({ start = 'earliest', types = '["*"]' } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'past-'))
   const mock = openMock({
     ...{ clock: systemClock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },

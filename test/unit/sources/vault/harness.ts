@@ -14,9 +14,9 @@ import { openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { rawsOf } from '../../../contract/journal-parts.ts'
 import { journalOfTest } from '../../../fakes/journal.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { driven, HOUR, START } from '../../app/desk.ts'
+import { driven, HOUR, START } from '../../app/audit-harness.ts'
 
 const stream = { workspace: 'acme', source: 'vault.projects' } as const
 
@@ -157,8 +157,8 @@ export class FakeVault {
     const shown = all.slice((page - 1) * size, page * size)
     const strays = page === 1 ? this.strays : []
     const count = all.length + this.strays.length
-    const told = total === 'of_page' ? shown.length : total === 'too_high' ? count + 1 : count
-    const pagination = { page, per_page: size, total: told, total_pages: pages }
+    const reported = total === 'of_page' ? shown.length : total === 'too_high' ? count + 1 : count
+    const pagination = { page, per_page: size, total: reported, total_pages: pages }
     const projects = [...strays, ...shown.map((project) => this.written(project))].join(',')
     const block = total === 'none' ? '' : `"pagination":${JSON.stringify(pagination)},`
     return `{"response":{"content":{${block}"projects":[${projects}]}}}`
@@ -200,7 +200,7 @@ interface Shown {
   permission_level: string
 }
 
-export interface VaultDesk {
+export interface VaultHarness {
   readonly clock: VirtualClock
   readonly vault: FakeVault
   readonly journal: Journal
@@ -223,18 +223,18 @@ export interface VaultDesk {
   raws(): Promise<string[]>
 }
 
-export interface VaultDeskOptions {
+export interface VaultHarnessOptions {
   readonly source?: Partial<VaultOptions>
   readonly limit?: number
   /** between source and journal: may fail an append */
   readonly journal?: (journal: Journal) => Journal
 }
 
-export async function openVaultDesk({
+export async function openVaultHarness({
   source: more = {},
   limit = 100_000,
   journal: wrap = (real) => real,
-}: VaultDeskOptions = {}): Promise<VaultDesk> {
+}: VaultHarnessOptions = {}): Promise<VaultHarness> {
   const clock = new VirtualClock(START)
   const vault = new FakeVault(() => clock.now())
   const log = new LogLines()
@@ -270,17 +270,17 @@ export async function openVaultDesk({
       once: more.once ?? false,
     },
   })
-  const desk: VaultDesk = {
+  const harness: VaultHarness = {
     ...{ clock, vault, journal, reporter, log, rateLimiter, source: open(), cursor: undefined },
     async restart() {
-      desk.source = open()
-      desk.cursor = await real.cursor(stream)
+      harness.source = open()
+      harness.cursor = await real.cursor(stream)
     },
     async step() {
       try {
-        const read = ingestOnce(collector(desk.source), desk.cursor, new AbortController().signal)
+        const read = ingestOnce(collector(harness.source), harness.cursor, new AbortController().signal)
         const { cursor, fault } = await driven(clock, read)
-        if (!fault) desk.cursor = cursor
+        if (!fault) harness.cursor = cursor
         return fault
       } catch (error) {
         // Like the loop: the cursor of before, whatever a chunk in between has brought.
@@ -290,7 +290,7 @@ export async function openVaultDesk({
     async pass(errors) {
       const before = reporter.caughtUps
       for (let i = 0; i < 2000; i++) {
-        const error = await desk.step()
+        const error = await harness.step()
         if (error && errors !== 'forgiven') throw error
         if (reporter.caughtUps > before) return
       }
@@ -299,20 +299,20 @@ export async function openVaultDesk({
     async later(passes = 1) {
       for (let i = 0; i < passes; i++) {
         await driven(clock, clock.sleep(6 * HOUR))
-        await desk.pass()
+        await harness.pass()
       }
     },
     async records() {
-      return (await desk.raws()).map((raw) => JSON.parse(raw) as VaultRecord)
+      return (await harness.raws()).map((raw) => JSON.parse(raw) as VaultRecord)
     },
     async types() {
-      return (await desk.records()).map(({ type }) => type.replace('vault:', ''))
+      return (await harness.records()).map(({ type }) => type.replace('vault:', ''))
     },
     async raws() {
       return rawsOf(await real.take('archive', { maxEntries: 1e6, maxBytes: 2 ** 30 }))
     },
   }
-  return desk
+  return harness
 }
 
 /** A project as known from the records alone. */
@@ -397,14 +397,14 @@ export const sorted = (folded: Map<string, Folded>): Map<string, Folded> =>
 /** A harness whose vault has so many projects, `project 0000` and on, an hour after they were made. */
 export async function withProjects(
   count: number,
-  options: VaultDeskOptions = {},
-): Promise<VaultDesk & { projects: FakeProject[] }> {
-  const desk = await openVaultDesk(options)
+  options: VaultHarnessOptions = {},
+): Promise<VaultHarness & { projects: FakeProject[] }> {
+  const harness = await openVaultHarness(options)
   const projects = Array.from({ length: count }, (_, i) =>
-    desk.vault.add(`project ${String(i).padStart(4, '0')}`),
+    harness.vault.add(`project ${String(i).padStart(4, '0')}`),
   )
-  desk.clock.advance(desk.clock.now() + HOUR)
-  return Object.assign(desk, { projects })
+  harness.clock.advance(harness.clock.now() + HOUR)
+  return Object.assign(harness, { projects })
 }
 
-export const openedCursor = ({ cursor, clock }: VaultDesk) => openVaultCursor(cursor, clock.now(), 'acme')
+export const openedCursor = ({ cursor, clock }: VaultHarness) => openVaultCursor(cursor, clock.now(), 'acme')

@@ -121,7 +121,7 @@ interface ShipOptions {
   readonly evidence?: boolean
 }
 
-export class Stand {
+export class Setup {
   readonly fate = new Fate()
   readonly bucket = new MemoryBucket(this.fate)
   readonly keys = keyPair()
@@ -147,11 +147,11 @@ export class Stand {
     this.sink = sink
   }
 
-  static async open(sink = 'archive'): Promise<Stand> {
-    const stand = new Stand(await mkdtemp(join(tmpdir(), 'auditferry-evidence-')), sink)
-    await stand.#start()
-    await stand.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
-    return stand
+  static async open(sink = 'archive'): Promise<Setup> {
+    const setup = new Setup(await mkdtemp(join(tmpdir(), 'auditferry-evidence-')), sink)
+    await setup.#start()
+    await setup.journal.state.put('instance', 'a1b2c3d4e5f6a1b2c3d4e5f6')
+    return setup
   }
 
   async #start(): Promise<void> {

@@ -9,13 +9,13 @@ import { Client } from '../../../../src/sources/http/client.ts'
 import type { FaultName, FaultPlan, Switches } from '../../../../src/mock/switches.ts'
 import { openMock } from '../../../../src/mock/mock.ts'
 import { LogLines } from '../../../fakes/sink-deps.ts'
-import { SourceNotes } from '../../../fakes/watches.ts'
+import { SourceNotes } from '../../../fakes/reporters.ts'
 import { VirtualClock } from '../../../simulation/virtual-clock.ts'
-import { AGENT, DAY, driven, HOUR, INSTANCE, stream, SECOND, START } from '../../app/desk.ts'
+import { AGENT, DAY, driven, HOUR, INSTANCE, stream, SECOND, START } from '../../app/audit-harness.ts'
 
 const nothing = { added: 0, late: 0, known: 0, filtered: 0, quarantined: 0, findings: 0, latestBehindUs: 0 }
 
-export interface RangeStand {
+export interface RangeSetup {
   readonly switches?: Partial<Switches>
   readonly faults?: Partial<Record<FaultName, number | FaultPlan>>
   readonly wrap?: (send: Transport) => Transport
@@ -25,14 +25,14 @@ export interface RangeStand {
   readonly ahead?: number
 }
 
-export function openRangeStand({
+export function openRangeSetup({
   ahead = 0,
   switches,
   faults,
   wrap = (send) => send,
   from = START - DAY,
   to = START,
-}: RangeStand = {}) {
+}: RangeSetup = {}) {
   const clock = new VirtualClock(START)
   const mock = openMock({
     ...{ clock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
@@ -89,9 +89,9 @@ export function openRangeStand({
   return { clock, mock, reporter, range, walk, step, read, expected, placeOf: () => place }
 }
 
-export const spread = (stand: ReturnType<typeof openRangeStand>, count: number, span = 2 * DAY) => {
+export const spread = (setup: ReturnType<typeof openRangeSetup>, count: number, span = 2 * DAY) => {
   for (let i = 0; i < count; i++)
-    stand.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
+    setup.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
 }
 
 /** In numbers: thousands of ids tell nobody anything. */

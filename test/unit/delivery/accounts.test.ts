@@ -53,7 +53,7 @@ test('each entry of the range counts once, by its outcome, on its own day', () =
         const lines = all.filter((entry) => entry.sent).map(({ seq }) => seq)
         const inside = lines.filter((seq) => seq >= first && seq <= through)
         const rejected = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
-        const told = outcomesOf('siem', batch.slices, {
+        const reported = outcomesOf('siem', batch.slices, {
           seqs: Float64Array.from(lines),
           first,
           through,
@@ -67,11 +67,11 @@ test('each entry of the range counts once, by its outcome, on its own day', () =
           const key = `${each.stream.source} ${day} ${outcome}`
           slow.set(key, (slow.get(key) ?? 0) + 1)
         }
-        const fast = told.flatMap(({ stream, day, ...counts }) =>
+        const fast = reported.flatMap(({ stream, day, ...counts }) =>
           Object.entries(counts).map(([outcome, n]) => [`${stream.source} ${day} ${outcome}`, n] as const),
         )
         expect(new Map(fast.filter(([, n]) => n > 0))).toEqual(slow)
-        expect(told.every(({ day }) => day >= DAY && day <= DAY + 2)).toBe(true)
+        expect(reported.every(({ day }) => day >= DAY && day <= DAY + 2)).toBe(true)
       },
     ),
   )

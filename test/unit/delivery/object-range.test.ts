@@ -11,7 +11,7 @@ const DAY_US = 86_400_000_000
 const group = new Groups().of(runOf([{ id: 'a' }]), 0)
 
 describe('an object', () => {
-  const told = (times: readonly number[]) => {
+  const reported = (times: readonly number[]) => {
     const contents = new Contents(group)
     times.forEach((atUs, i) => {
       contents.add(10 + i, atUs, 0)
@@ -21,14 +21,14 @@ describe('an object', () => {
   }
 
   test('says how many entries it has, its first and last sequence number, and the span of their times in any order', () => {
-    expect(told([5])).toEqual([1, 10, 10, 5, 5])
-    expect(told([5, 3, 9, 4])).toEqual([4, 10, 13, 3, 9])
-    expect(told([-7, 0])).toEqual([2, 10, 11, -7, 0])
+    expect(reported([5])).toEqual([1, 10, 10, 5, 5])
+    expect(reported([5, 3, 9, 4])).toEqual([4, 10, 13, 3, 9])
+    expect(reported([-7, 0])).toEqual([2, 10, 11, -7, 0])
   })
 
   test('counts entries without a time, and leaves them out of the span', () => {
-    expect(told([NaN, 5, NaN, 3, NaN])).toEqual([5, 10, 14, 3, 5])
-    expect(told([NaN])).toEqual([1, 10, 10, NaN, NaN])
+    expect(reported([NaN, 5, NaN, 3, NaN])).toEqual([5, 10, 14, 3, 5])
+    expect(reported([NaN])).toEqual([1, 10, 10, NaN, NaN])
   })
 })
 
@@ -38,10 +38,10 @@ describe('the delays of an object', () => {
     timesMs.forEach((atMs, i) => {
       contents.add(i, atMs * 1000, writtenAt)
     })
-    const told: [number, number][] = []
-    const reporter = { delivered: (ms: number, count: number) => void told.push([ms, count]) }
+    const reported: [number, number][] = []
+    const reporter = { delivered: (ms: number, count: number) => void reported.push([ms, count]) }
     contents.delays.report(reporter as unknown as SinkReporter, loggedAt)
-    return told
+    return reported
   }
 
   test('are reported as a mean of similar ones, plus the time since it was written', () => {

@@ -12,8 +12,8 @@ import { failing, taken } from '../../fakes/sink.ts'
 import { sinkDeps } from '../../fakes/sink-deps.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
 import { settled } from '../../simulation/virtual-clock.ts'
-import { openQuay, range } from './quay.ts'
-import type { Berth, Quay } from './quay.ts'
+import { openRig, range } from './rig.ts'
+import type { SinkRig, Rig } from './rig.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -33,7 +33,7 @@ const asAWhole =
   (delivery: Delivery): Outcome =>
     delivery.lines.seqs.some((seq) => bad(seq)) ? failing('refused')() : taken(delivery)
 
-function sail({ dispatcher, options }: Pick<Berth, 'dispatcher' | 'options'>, { clock }: Quay) {
+function sail({ dispatcher, options }: Pick<SinkRig, 'dispatcher' | 'options'>, { clock }: Rig) {
   const stopping = new AbortController()
   const loop = runDispatcher(dispatcher, options, stopping.signal)
   return {
@@ -49,10 +49,10 @@ function sail({ dispatcher, options }: Pick<Berth, 'dispatcher' | 'options'>, { 
   }
 }
 
-const parked = async ({ journal }: Quay) =>
+const parked = async ({ journal }: Rig) =>
   (await journal.deadLetters({})).map(({ seq }) => seq).toSorted((a, b) => a - b)
 
-const told = ({ log }: Quay, what: string) => log.lines.filter((line) => line.includes(what)).length
+const reported = ({ log }: Rig, what: string) => log.lines.filter((line) => line.includes(what)).length
 
 it.each([
   ['by name', naming],
@@ -60,26 +60,26 @@ it.each([
 ] as const)(
   'ten entries refused in a row block the sink, %s; from then on it tries one at a time, slowly',
   async (_, refusing) => {
-    const quay = await openQuay()
-    const berth = quay.berth()
-    berth.sink.answer = refusing(() => true)
-    await quay.append(500)
-    const voyage = sail(berth, quay)
+    const rig = await openRig()
+    const sinkRig = rig.sinkRig()
+    sinkRig.sink.answer = refusing(() => true)
+    await rig.append(500)
+    const voyage = sail(sinkRig, rig)
     await settled()
-    expect(await parked(quay)).toEqual(range(1, 10))
-    expect(berth.reporter.states.at(-1)).toBe('blocked')
-    expect(berth.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
-    expect(berth.reporter.errors.at(-1)?.message).toMatch(
+    expect(await parked(rig)).toEqual(range(1, 10))
+    expect(sinkRig.reporter.states.at(-1)).toBe('blocked')
+    expect(sinkRig.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+    expect(sinkRig.reporter.errors.at(-1)?.message).toMatch(
       /archive.*refused 10 or more entries in a row.*proxy.*retry/,
     )
-    const before = berth.sink.deliveries.length
+    const before = sinkRig.sink.deliveries.length
     await voyage.pass(10 * MINUTE)
-    const tries = berth.sink.seqs.slice(before)
+    const tries = sinkRig.sink.seqs.slice(before)
     expect(tries.length).toBeGreaterThan(5)
     expect(tries.length).toBeLessThan(30)
     expect(tries).toEqual(range(11, 10 + tries.length).map((seq) => [seq]))
-    expect(await parked(quay)).toEqual(range(1, 10 + tries.length))
-    expect(told(quay, 'Delivery failed and will be tried again')).toBeLessThan(6)
+    expect(await parked(rig)).toEqual(range(1, 10 + tries.length))
+    expect(reported(rig, 'Delivery failed and will be tried again')).toBeLessThan(6)
     await voyage.stop()
   },
 )
@@ -88,33 +88,33 @@ it.each([
   ['by name', naming],
   ['as a whole', asAWhole],
 ] as const)('a long row of bad entries ends and nothing is lost, %s', async (_, refusing) => {
-  const quay = await openQuay()
-  const berth = quay.berth()
-  berth.sink.answer = refusing((seq) => seq > 20 && seq <= 45)
-  await quay.append(200)
-  const voyage = sail(berth, quay)
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig()
+  sinkRig.sink.answer = refusing((seq) => seq > 20 && seq <= 45)
+  await rig.append(200)
+  const voyage = sail(sinkRig, rig)
   await voyage.pass(HOUR)
-  expect(await parked(quay)).toEqual(range(21, 45))
-  expect(quay.journal.stats().entries).toBe(0)
-  expect(told(quay, 'Delivery continues')).toBe(1)
-  expect(berth.reporter.states.at(-1)).toBe('idle')
-  expect(berth.memory.usedBytes).toBe(0)
+  expect(await parked(rig)).toEqual(range(21, 45))
+  expect(rig.journal.stats().entries).toBe(0)
+  expect(reported(rig, 'Delivery continues')).toBe(1)
+  expect(sinkRig.reporter.states.at(-1)).toBe('idle')
+  expect(sinkRig.memory.usedBytes).toBe(0)
   // Later entries go out as usual.
-  await quay.append(100)
+  await rig.append(100)
   await voyage.pass(MINUTE)
-  expect(berth.sink.seqs.at(-1)).toEqual(range(201, 300))
+  expect(sinkRig.sink.seqs.at(-1)).toEqual(range(201, 300))
   await voyage.stop()
 })
 
 it('one accepted entry in between resets the row of refusals', async () => {
-  const quay = await openQuay()
-  const berth = quay.berth()
-  berth.sink.answer = naming((seq) => seq % 10 !== 0)
-  await quay.append(100)
-  const voyage = sail(berth, quay)
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig()
+  sinkRig.sink.answer = naming((seq) => seq % 10 !== 0)
+  await rig.append(100)
+  const voyage = sail(sinkRig, rig)
   await settled()
-  expect(await parked(quay)).toHaveLength(90)
-  expect(berth.reporter.states).not.toContain('blocked')
+  expect(await parked(rig)).toHaveLength(90)
+  expect(sinkRig.reporter.states).not.toContain('blocked')
   await voyage.stop()
 })
 
@@ -143,96 +143,96 @@ it('a refusal that is proven to be the entry’s own fault neither counts nor en
 })
 
 it('a batch refused in all its lines is the last large one: none was prepared behind it', async () => {
-  const quay = await openQuay()
-  const berth = quay.berth('archive', { batch: { maxEntries: 20 } })
-  berth.sink.answer = ({ lines: { count } }) => ({
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig('archive', { batch: { maxEntries: 20 } })
+  sinkRig.sink.answer = ({ lines: { count } }) => ({
     acknowledged: count,
     rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
-  await quay.append(100)
-  const voyage = sail(berth, quay)
+  await rig.append(100)
+  const voyage = sail(sinkRig, rig)
   await voyage.pass(MINUTE)
-  expect(berth.sink.seqs[0]).toEqual(range(1, 20))
-  expect(berth.sink.seqs.slice(1).every(({ length }) => length === 1)).toBe(true)
+  expect(sinkRig.sink.seqs[0]).toEqual(range(1, 20))
+  expect(sinkRig.sink.seqs.slice(1).every(({ length }) => length === 1)).toBe(true)
   await voyage.stop()
 })
 
 it('skipping unwanted entries, or having nothing left, is no recovery', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const wanted = ({ firstSeq }: ChunkSlice, index: number) =>
     firstSeq + index <= 12 || (firstSeq + index) % 40 === 0
-  const berth = quay.berth('archive', { wanted, batch: { maxEntries: 15 } })
-  berth.sink.answer = naming(() => true)
-  await quay.append(200)
-  const voyage = sail(berth, quay)
+  const sinkRig = rig.sinkRig('archive', { wanted, batch: { maxEntries: 15 } })
+  sinkRig.sink.answer = naming(() => true)
+  await rig.append(200)
+  const voyage = sail(sinkRig, rig)
   await voyage.pass(HOUR)
-  expect(await parked(quay)).toEqual([...range(1, 12), 40, 80, 120, 160, 200])
-  expect(quay.journal.stats().entries).toBe(0)
-  expect(berth.reporter.states.at(-1)).toBe('blocked')
-  expect(told(quay, 'goes on again')).toBe(0)
-  berth.sink.answer = taken
-  await quay.append(40)
+  expect(await parked(rig)).toEqual([...range(1, 12), 40, 80, 120, 160, 200])
+  expect(rig.journal.stats().entries).toBe(0)
+  expect(sinkRig.reporter.states.at(-1)).toBe('blocked')
+  expect(reported(rig, 'goes on again')).toBe(0)
+  sinkRig.sink.answer = taken
+  await rig.append(40)
   await voyage.pass(2 * MINUTE)
-  expect(berth.reporter.states.at(-1)).toBe('idle')
+  expect(sinkRig.reporter.states.at(-1)).toBe('idle')
   await voyage.stop()
 })
 
 it('while one line is tried at a time, unwanted entries are skipped one step at a time', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   const wanted = ({ firstSeq }: ChunkSlice, index: number) => firstSeq + index <= 10
-  const berth = quay.berth('archive', { wanted, batch: { maxEntries: 10 } })
-  berth.sink.answer = ({ lines: { count } }) => ({
+  const sinkRig = rig.sinkRig('archive', { wanted, batch: { maxEntries: 10 } })
+  sinkRig.sink.answer = ({ lines: { count } }) => ({
     acknowledged: count,
     rejected: range(0, count - 1).map((index) => ({ index, code: 'refused', reason: 'no' })),
   })
-  await quay.append(30)
-  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
-  const position = () => quay.journal.stats().sinks[0]?.position
-  expect([await berth.step(), position(), await berth.step(), position()]).toEqual([
+  await rig.append(30)
+  await expect(sinkRig.step()).rejects.toMatchObject({ code: 'misconfigured' })
+  const position = () => rig.journal.stats().sinks[0]?.position
+  expect([await sinkRig.step(), position(), await sinkRig.step(), position()]).toEqual([
     'unproven',
     20,
     'unproven',
     30,
   ])
-  await expect(berth.step()).rejects.toMatchObject({ code: 'misconfigured' })
+  await expect(sinkRig.step()).rejects.toMatchObject({ code: 'misconfigured' })
 })
 
 it('a single run in which everything was refused ends', async () => {
-  const quay = await openQuay()
-  const berth = quay.berth('archive', { nothingMoreComes: () => true })
-  berth.sink.answer = naming(() => true)
-  await quay.append(12)
-  const voyage = sail(berth, quay)
+  const rig = await openRig()
+  const sinkRig = rig.sinkRig('archive', { nothingMoreComes: () => true })
+  sinkRig.sink.answer = naming(() => true)
+  await rig.append(12)
+  const voyage = sail(sinkRig, rig)
   await voyage.pass(HOUR)
   await voyage.stop()
-  expect(await parked(quay)).toHaveLength(12)
-  expect(berth.reporter.states.at(-1)).toBe('idle')
+  expect(await parked(rig)).toHaveLength(12)
+  expect(sinkRig.reporter.states.at(-1)).toBe('idle')
 })
 
 it('a refusal that the journal could not record at once counts once', async () => {
-  const quay = await openQuay()
+  const rig = await openRig()
   let failures = 0
-  const journal = withMethods(quay.journal, {
+  const journal = withMethods(rig.journal, {
     ack: (...settling) =>
       failures++ < 20
         ? Promise.reject(new ConnectorError('disk_full', 'no room'))
-        : quay.journal.ack(...settling),
+        : rig.journal.ack(...settling),
   })
-  const berth = quay.berth('archive', { journal })
-  berth.sink.answer = naming((seq) => seq < 5)
-  await quay.append(8)
-  const voyage = sail(berth, quay)
+  const sinkRig = rig.sinkRig('archive', { journal })
+  sinkRig.sink.answer = naming((seq) => seq < 5)
+  await rig.append(8)
+  const voyage = sail(sinkRig, rig)
   await voyage.pass(HOUR)
-  expect(await parked(quay)).toEqual(range(1, 4))
-  expect(berth.reporter.states).not.toContain('blocked')
+  expect(await parked(rig)).toEqual(range(1, 4))
+  expect(sinkRig.reporter.states).not.toContain('blocked')
   await voyage.stop()
 })
 
 it('a proxy that corrupts every body condemns no entry: few dead letters, and the sink is blocked', async () => {
-  const quay = await openQuay(['splunk'])
-  const { clock, log } = quay
+  const rig = await openRig(['splunk'])
+  const { clock, log } = rig
   const fake = new FakeHec({ tokens: { t: {} } })
-  const berth = quay.berth('splunk')
+  const sinkRig = rig.sinkRig('splunk')
   const receiver = hecTransport(fake, clock)
   let spoiling = true
   const proxy: Transport = (request, signal) => {
@@ -243,22 +243,22 @@ it('a proxy that corrupts every body condemns no entry: few dead letters, and th
   const settings = sinkKinds.splunk_hec.options.parse({ url: 'https://splunk:8088', token: 't' })
   const deps = sinkDeps({ clock, random: () => 0.3, log, transport: () => proxy })
   const options: DispatcherOptions = {
-    ...berth.options,
+    ...sinkRig.options,
     sink: sinkKinds.splunk_hec.open('splunk', settings, deps),
   }
-  await quay.append(500)
-  const voyage = sail({ options, dispatcher: new BatchDispatcher(options) }, quay)
+  await rig.append(500)
+  const voyage = sail({ options, dispatcher: new BatchDispatcher(options) }, rig)
   await voyage.pass(MINUTE)
-  const letters = (await parked(quay)).length
+  const letters = (await parked(rig)).length
   expect(letters).toBeGreaterThanOrEqual(10)
   expect(letters).toBeLessThan(20)
-  expect(berth.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
+  expect(sinkRig.reporter.errors.at(-1)).toMatchObject({ code: 'misconfigured' })
   spoiling = false
   await voyage.pass(2 * MINUTE)
   expect(fake.indexed).toHaveLength(500 - letters)
-  await quay.journal.retryDeadLetters({})
+  await rig.journal.retryDeadLetters({})
   await voyage.pass(MINUTE)
   expect(fake.indexed).toHaveLength(500)
-  expect(await parked(quay)).toEqual([])
+  expect(await parked(rig)).toEqual([])
   await voyage.stop()
 })

@@ -98,7 +98,7 @@ test('only a writer behind our end is reported as another program, once', async 
   const disk = new FakeDisk()
   const log = new LogLines()
   const sink = open(disk, {}, log)
-  const told = () => log.lines.filter((line) => line.includes('Another program')).length
+  const reported = () => log.lines.filter((line) => line.includes('Another program')).length
   await deliver(sink, 0)
   await deliver(sink, 1)
   await disk.rename(PATH, '/out/moved')
@@ -107,14 +107,14 @@ test('only a writer behind our end is reported as another program, once', async 
   await cut.truncate(0)
   await cut.close()
   await deliver(sink, 2)
-  expect(told()).toBe(0)
+  expect(reported()).toBe(0)
   for (let nth = 3; nth < 5; nth++) {
     const file = await disk.open(PATH)
     await file.write(Buffer.from('theirs\n'), await file.size())
     await file.close()
     await deliver(sink, nth)
   }
-  expect(told()).toBe(1)
+  expect(reported()).toBe(1)
 })
 
 test('a check changes nothing in an existing file, and leaves none where there was none', async () => {

@@ -3,9 +3,9 @@ import type { JobSpan, StartedJob } from '../../../src/contracts/jobs.ts'
 import type { Stream } from '../../../src/contracts/source.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
 import type { JobsOptions } from '../../../src/jobs/jobs.ts'
-import { openDesk, stream } from '../app/desk.ts'
-import type { Desk, DeskOptions } from '../app/desk.ts'
-import { fillPast, rangeOn, SPAN } from './backfill-desk.ts'
+import { openHarness, stream } from '../app/audit-harness.ts'
+import type { Harness, HarnessOptions } from '../app/audit-harness.ts'
+import { fillPast, rangeOn, SPAN } from './backfill-harness.ts'
 
 /** As the configuration has it, for who reads it. */
 export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } as const
@@ -29,24 +29,24 @@ export async function replay(
 }
 
 export function replaysOf(
-  desk: Desk,
-  { types = ['*'], journal = desk.journal, ...more }: Partial<JobsOptions> & { types?: string[] } = {},
+  harness: Harness,
+  { types = ['*'], journal = harness.journal, ...more }: Partial<JobsOptions> & { types?: string[] } = {},
 ): StreamJobs {
-  const { clock, log } = desk
-  const options = { ranges: [rangeOn(desk, types)], sinks: [ARCHIVE], journal, clock, log }
+  const { clock, log } = harness
+  const options = { ranges: [rangeOn(harness, types)], sinks: [ARCHIVE], journal, clock, log }
   return new StreamJobs({ ...options, random: () => 0.5, readTo: async () => undefined, ...more })
 }
 
 /** All of the past was read, delivered and dropped from the journal. */
-export async function openReadDesk(options: DeskOptions, entries: number): Promise<Desk> {
-  const desk = await openDesk(options)
-  fillPast(desk, entries)
-  await desk.drain()
-  await forget(desk)
-  return desk
+export async function openReadHarness(options: HarnessOptions, entries: number): Promise<Harness> {
+  const harness = await openHarness(options)
+  fillPast(harness, entries)
+  await harness.drain()
+  await forget(harness)
+  return harness
 }
 
-export async function forget({ journal }: Desk): Promise<void> {
+export async function forget({ journal }: Harness): Promise<void> {
   const [{ position, pendingEntries } = { position: 0, pendingEntries: 0 }] = journal.stats().sinks
   if (pendingEntries > 0)
     await journal.ack('archive', { first: position + 1, through: position + pendingEntries, rejected: [] })

@@ -14,15 +14,15 @@ const batchOf = (sink: Sink, count: number, from: number): Lines =>
   linesOf(runOf(someEntries(count, from)), sink.frame)
 const text = (lines: Lines) => Buffer.from(lines.bytes).toString()
 
-function stand() {
+function setup() {
   const disk = new FakeDisk()
   const clock = new StepClock()
-  const told: string[] = []
+  const reported: string[] = []
   const removed: string[] = []
   const state = new Map<string, string>()
   const deps = sinkDeps({
     ...{ disk, clock },
-    warn: (code, message) => (code === 'file_cut' ? told : removed).push(message),
+    warn: (code, message) => (code === 'file_cut' ? reported : removed).push(message),
     state: {
       get: async (name) => state.get(name),
       put: async (name, value) => void state.set(name, value),
@@ -39,7 +39,7 @@ function stand() {
     await file.close()
   }
   const content = () => disk.content(PATH)?.toString() ?? ''
-  return { ...{ disk, clock, told, removed, open, cut, content }, lines: deps.log.lines }
+  return { ...{ disk, clock, reported, removed, open, cut, content }, lines: deps.log.lines }
 }
 
 async function deliver(sink: Sink, lines: Lines, possibleDuplicate = false): Promise<string> {
@@ -49,7 +49,7 @@ async function deliver(sink: Sink, lines: Lines, possibleDuplicate = false): Pro
 }
 
 test('a file that is shorter at the next batch is reported each time, with the number of lost bytes; lines continue at its end', async () => {
-  const { open, cut, content, told, lines } = stand()
+  const { open, cut, content, reported, lines } = setup()
   const sink = open()
   await deliver(sink, batchOf(sink, 3, 1))
   await cut(30)
@@ -58,26 +58,26 @@ test('a file that is shorter at the next batch is reported each time, with the n
   await deliver(sink, batchOf(sink, 2, 6))
   expect(content()).toBe(`${left}\n${text(batchOf(sink, 4, 4))}`)
   expect(lines).toEqual([expect.stringMatching(/^The file of this sink was truncated: .*"bytes":30\b/)])
-  expect(told).toEqual([expect.stringMatching(/^archive: .*entries\.ndjson was truncated .*30 bytes/)])
+  expect(reported).toEqual([expect.stringMatching(/^archive: .*entries\.ndjson was truncated .*30 bytes/)])
   await cut(7)
   await deliver(sink, batchOf(sink, 2, 8))
-  expect(told).toEqual([expect.anything(), expect.stringContaining('7 bytes')])
+  expect(reported).toEqual([expect.anything(), expect.stringContaining('7 bytes')])
 })
 
 test('a copytruncate is reported with what it took', async () => {
-  const { open, disk, cut, content, told, removed } = stand()
+  const { open, disk, cut, content, reported, removed } = setup()
   const sink = open()
   await deliver(sink, batchOf(sink, 3, 1))
   const length = disk.content(PATH)?.length ?? 0
   disk.put(`${PATH}.1`, content())
   await cut(length)
   await deliver(sink, batchOf(sink, 2, 4))
-  expect(told).toEqual([expect.stringContaining(`${length} bytes`)])
+  expect(reported).toEqual([expect.stringContaining(`${length} bytes`)])
   expect([removed, content()]).toEqual([[], text(batchOf(sink, 2, 4))])
 })
 
 test('a truncation while the sink was closed is reported by the next process, once, and not by the one after a kill', async () => {
-  const { open, cut, told } = stand()
+  const { open, cut, reported } = setup()
   const first = open()
   await deliver(first, batchOf(first, 3, 1))
   await first.close()
@@ -85,14 +85,14 @@ test('a truncation while the sink was closed is reported by the next process, on
   await cut(30)
   const next = open()
   await deliver(next, batchOf(next, 1, 4))
-  expect(told).toEqual([expect.stringContaining('30 bytes')])
+  expect(reported).toEqual([expect.stringContaining('30 bytes')])
   const afterKill = open()
   await deliver(afterKill, batchOf(afterKill, 1, 5))
-  expect(told).toHaveLength(1)
+  expect(reported).toHaveLength(1)
 })
 
 test('after a kill the possible duplicate shows how long the file was', async () => {
-  const { open, cut, content, told } = stand()
+  const { open, cut, content, reported } = setup()
   const first = open()
   await deliver(first, batchOf(first, 3, 1))
   const lines = batchOf(first, 2, 4)
@@ -102,12 +102,12 @@ test('after a kill the possible duplicate shows how long the file was', async ()
   const next = open()
   await next.deliver({ lines, detail, possibleDuplicate: true }, never)
   await deliver(next, batchOf(next, 1, 6))
-  expect(told).toEqual([expect.stringContaining('30 bytes')])
+  expect(reported).toEqual([expect.stringContaining('30 bytes')])
   expect(content()).toBe(`${left}\n${text(batchOf(next, 3, 4))}`)
 })
 
 test('a batch that keeps failing behind a truncation reports it once', async () => {
-  const { open, disk, cut, told } = stand()
+  const { open, disk, cut, reported } = setup()
   const first = open()
   await deliver(first, batchOf(first, 3, 1))
   const lines = batchOf(first, 2, 4)
@@ -120,11 +120,11 @@ test('a batch that keeps failing behind a truncation reports it once', async () 
   }
   await next.deliver({ lines, detail, possibleDuplicate: true }, never)
   await deliver(next, batchOf(next, 1, 6))
-  expect(told).toHaveLength(1)
+  expect(reported).toHaveLength(1)
 })
 
 test('a rotation, ours or another program’s, is not reported, nor a file that grew', async () => {
-  const { open, disk, told, removed } = stand()
+  const { open, disk, reported, removed } = setup()
   const sink = open({ max_bytes: '100B', keep: 3 })
   for (let from = 1; from < 8; from++) await deliver(sink, batchOf(sink, 1, from))
   await sink.close()
@@ -138,13 +138,13 @@ test('a rotation, ours or another program’s, is not reported, nor a file that 
   await file.write(Buffer.from('theirs\n'), await file.size())
   await file.close()
   await deliver(last, batchOf(last, 1, 12))
-  expect([told, removed]).toEqual([[], []])
+  expect([reported, removed]).toEqual([[], []])
 })
 
 test.each(['disk_full', 'unreachable'] as const)(
   'a torn batch that the sink cuts back itself is not reported: %s, and after a kill',
   async (code) => {
-    const { open, disk, told } = stand()
+    const { open, disk, reported } = setup()
     const sink = open()
     await deliver(sink, batchOf(sink, 3, 1))
     const lines = batchOf(sink, 2, 4)
@@ -158,12 +158,12 @@ test.each(['disk_full', 'unreachable'] as const)(
     const next = open()
     await next.deliver({ lines: shorter, detail, possibleDuplicate: true }, never)
     await deliver(next, batchOf(next, 1, 6))
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
   },
 )
 
 test('a reported truncation is not reported again after a kill, however much more it took than was written since', async () => {
-  const { open, cut, content, told } = stand()
+  const { open, cut, content, reported } = setup()
   const first = open()
   await deliver(first, batchOf(first, 9, 1))
   await first.close()
@@ -172,11 +172,11 @@ test('a reported truncation is not reported again after a kill, however much mor
   await deliver(next, batchOf(next, 1, 10))
   const afterKill = open()
   await deliver(afterKill, batchOf(afterKill, 1, 11))
-  expect(told).toHaveLength(1)
+  expect(reported).toHaveLength(1)
 })
 
 test('the suggested replay ends with the last write before the truncation or removal', async () => {
-  const { open, disk, cut, clock, told, removed, lines } = stand()
+  const { open, disk, cut, clock, reported, removed, lines } = setup()
   const sink = open()
   await deliver(sink, batchOf(sink, 3, 1))
   clock.pass(hour)
@@ -184,7 +184,7 @@ test('the suggested replay ends with the last write before the truncation or rem
   clock.pass(hour)
   await cut(30)
   await deliver(sink, batchOf(sink, 3, 7))
-  expect(told).toEqual([
+  expect(reported).toEqual([
     expect.stringContaining('auditferry replay --sink archive --from <time> --to 2026-11-21T13:00:01Z'),
   ])
   clock.pass(hour)
