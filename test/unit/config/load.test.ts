@@ -43,7 +43,6 @@ test('what is said of the journal reaches it, the largest entry too', () => {
     keepKeysMs: 35 * 86_400_000,
     keepDeliveredBytes: 2 ** 28,
     maxEntryBytes: 2 ** 26,
-    sinks: ['console'],
   })
 })
 
