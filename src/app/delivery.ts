@@ -275,7 +275,7 @@ export function sinkWarningsOf(
 type Why = LeftDeadLetters['why'] | undefined
 
 /** `sinks`: the current ones, which will receive the dead letters. */
-export async function retryAcceptedDeadLetters(
+export async function retryWantedDeadLetters(
   journal: DeadLetters & Redelivery,
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,

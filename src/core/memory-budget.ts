@@ -36,7 +36,7 @@ interface Waiter {
 interface NextBudget {
   readonly memory: MemoryBudget
   readonly bytes: number
-  readonly elsewhereBytes: number
+  readonly countedElsewhereBytes: number
 }
 
 /** Priority: `in_turn` before `behind`, if both wait. */
@@ -53,23 +53,23 @@ type Rank = 'in_turn' | 'behind'
  */
 export class MemoryBudget {
   readonly capacityBytes: number
-  readonly #around: MemoryBudget | undefined
+  readonly #parent: MemoryBudget | undefined
   readonly #rank: Rank
-  readonly #beyond: MemoryBudget | undefined
+  readonly #overflow: MemoryBudget | undefined
   #usedBytes = 0
   #lastLoad: Promise<void> = Promise.resolve()
   readonly #waiting: Record<Rank, Waiter[]> = { in_turn: [], behind: [] }
 
   /**
-   * `around`: the enclosing budget; bytes counted here count there too. `rank`: the priority of
-   * requests here and in `around`. `beyond`: another part of the same budget, for the rest of a
+   * `parent`: the enclosing budget; bytes counted here count there too. `rank`: the priority of
+   * requests here and in `parent`. `overflow`: another part of the same budget, for the rest of a
    * request that is larger than this one.
    */
-  constructor(capacityBytes: number, around?: MemoryBudget, rank: Rank = 'in_turn', beyond?: MemoryBudget) {
+  constructor(capacityBytes: number, parent?: MemoryBudget, rank: Rank = 'in_turn', overflow?: MemoryBudget) {
     this.capacityBytes = capacityBytes
-    this.#around = around
+    this.#parent = parent
     this.#rank = rank
-    this.#beyond = beyond
+    this.#overflow = overflow
   }
 
   get usedBytes(): number {
@@ -82,24 +82,29 @@ export class MemoryBudget {
 
   /** Bytes that would be granted right now if no request waits. */
   get freeBytes(): number {
-    return Math.min(this.capacityBytes - this.#usedBytes, this.#around?.freeBytes ?? Infinity)
+    return Math.min(this.capacityBytes - this.#usedBytes, this.#parent?.freeBytes ?? Infinity)
   }
 
   /**
    * Resolves with the release function. A request larger than the budget is granted alone. Rejects
-   * when `signal` aborts. `elsewhereBytes`: how much of `bytes` is already counted in another part,
+   * when `signal` aborts. `countedElsewhereBytes`: how much of `bytes` is already counted in another part,
    * such as a sink's.
    */
-  async reserve(bytes: number, signal: AbortSignal, rank = this.#rank, elsewhereBytes = 0): Promise<Release> {
+  async reserve(
+    bytes: number,
+    signal: AbortSignal,
+    rank = this.#rank,
+    countedElsewhereBytes = 0,
+  ): Promise<Release> {
     signal.throwIfAborted()
-    const ownBytes = this.#ownBytes(bytes, elsewhereBytes)
+    const ownBytes = this.#ownBytes(bytes, countedElsewhereBytes)
     if (this.#isFree(ownBytes, rank)) this.#usedBytes += ownBytes
     else await this.#turn(ownBytes, signal, rank)
-    const release = this.#release(ownBytes, elsewhereBytes)
-    const next = this.#next(bytes, elsewhereBytes)
+    const release = this.#release(ownBytes, countedElsewhereBytes)
+    const next = this.#next(bytes, countedElsewhereBytes)
     if (!next) return release
     try {
-      return both(await next.memory.reserve(next.bytes, signal, rank, next.elsewhereBytes), release)
+      return both(await next.memory.reserve(next.bytes, signal, rank, next.countedElsewhereBytes), release)
     } catch (error) {
       release()
       throw error
@@ -107,14 +112,14 @@ export class MemoryBudget {
   }
 
   /** The release function, or undefined if there is no room right now: for optional work. */
-  tryReserve(bytes: number, rank = this.#rank, elsewhereBytes = 0): Release | undefined {
-    const ownBytes = this.#ownBytes(bytes, elsewhereBytes)
+  tryReserve(bytes: number, rank = this.#rank, countedElsewhereBytes = 0): Release | undefined {
+    const ownBytes = this.#ownBytes(bytes, countedElsewhereBytes)
     if (!this.#isFree(ownBytes, rank)) return undefined
-    const next = this.#next(bytes, elsewhereBytes)
-    const releaseNext = next?.memory.tryReserve(next.bytes, rank, next.elsewhereBytes)
+    const next = this.#next(bytes, countedElsewhereBytes)
+    const releaseNext = next?.memory.tryReserve(next.bytes, rank, next.countedElsewhereBytes)
     if (next && !releaseNext) return undefined
     this.#usedBytes += ownBytes
-    const release = this.#release(ownBytes, elsewhereBytes)
+    const release = this.#release(ownBytes, countedElsewhereBytes)
     return releaseNext ? both(releaseNext, release) : release
   }
 
@@ -123,7 +128,7 @@ export class MemoryBudget {
    * loads at a time.
    */
   oneByOne<T>(load: () => Promise<T>): Promise<T> {
-    if (this.#around) return this.#around.oneByOne(load)
+    if (this.#parent) return this.#parent.oneByOne(load)
     const loaded = this.#lastLoad.then(load)
     this.#lastLoad = loaded.then(
       () => undefined,
@@ -136,8 +141,8 @@ export class MemoryBudget {
    * The bytes to count here: in a part those that no other part counts, in the budget around all
    * parts all of them.
    */
-  #ownBytes(bytes: number, elsewhereBytes: number): number {
-    const ownBytes = this.#around ? Math.max(0, bytes - elsewhereBytes) : bytes
+  #ownBytes(bytes: number, countedElsewhereBytes: number): number {
+    const ownBytes = this.#parent ? Math.max(0, bytes - countedElsewhereBytes) : bytes
     return Math.min(ownBytes, this.capacityBytes)
   }
 
@@ -145,14 +150,14 @@ export class MemoryBudget {
    * The budget to enter next, and with how many bytes. Around all parts no more is counted than in
    * them: a large request never takes from the parts of others what it may not have in its own.
    */
-  #next(bytes: number, elsewhereBytes: number): NextBudget | undefined {
-    if (this.#beyond && bytes > this.capacityBytes)
-      return { memory: this.#beyond, bytes, elsewhereBytes: this.capacityBytes }
-    const memory = this.#around
+  #next(bytes: number, countedElsewhereBytes: number): NextBudget | undefined {
+    if (this.#overflow && bytes > this.capacityBytes)
+      return { memory: this.#overflow, bytes, countedElsewhereBytes: this.capacityBytes }
+    const memory = this.#parent
     if (!memory) return undefined
-    const outermost = memory.#around === undefined
-    const most = outermost ? elsewhereBytes + this.capacityBytes : Infinity
-    return { memory, bytes: Math.min(bytes, most), elsewhereBytes }
+    const outermost = memory.#parent === undefined
+    const most = outermost ? countedElsewhereBytes + this.capacityBytes : Infinity
+    return { memory, bytes: Math.min(bytes, most), countedElsewhereBytes }
   }
 
   /** True if this much fits right now, and no request with an earlier turn waits. */
@@ -162,10 +167,10 @@ export class MemoryBudget {
     return isTurn && this.#usedBytes + bytes <= this.capacityBytes
   }
 
-  #release(bytes: number, elsewhereBytes: number): Release {
+  #release(bytes: number, countedElsewhereBytes: number): Release {
     let usedBytes = bytes
     return (keptBytes = 0) => {
-      const freedBytes = usedBytes - this.#ownBytes(keptBytes, elsewhereBytes)
+      const freedBytes = usedBytes - this.#ownBytes(keptBytes, countedElsewhereBytes)
       if (freedBytes <= 0) return
       usedBytes -= freedBytes
       this.#usedBytes -= freedBytes

@@ -9,7 +9,7 @@ import { believed } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { MemoryBudget, Release } from '../core/memory-budget.ts'
 import type { Seq, SequenceRange } from '../core/sequence.ts'
-import { waitsInVain } from './loop.ts'
+import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions } from './loop.ts'
 import { BATCH_SPARE_BYTES, redactedFrame } from './redact.ts'
 import type { Redact } from './redact.ts'
@@ -96,7 +96,7 @@ export class Loader {
     // Frames add to the payload, so twice its size, as in memory, counts against the bound of
     // framed lines.
     const full = batch.count >= maxEntries || memoryBytes(batch) >= maxBytes
-    if (waitMs <= 0 || full || waitsInVain(this.#options)) return batch
+    if (waitMs <= 0 || full || sendsAtOnce(this.#options)) return batch
     // A full journal accepts nothing until something is acknowledged.
     return journal.pressure().full ? batch : Math.min(waitMs, lookAgainMs)
   }
@@ -146,8 +146,8 @@ export interface Framing {
 }
 
 /**
- * The only place that applies a sink's content policy: everything that frames an entry goes through
- * here.
+ * The only place that applies `redact`: everything that frames an entry goes through here. `deny` is
+ * part of `wanted` (`policy.ts`).
  */
 export function framingOf({
   sink,

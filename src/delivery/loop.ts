@@ -80,7 +80,7 @@ function delayAfter(
 // How long a sink waits after an error before the next try, by the kind of error.
 
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
-const HELD = { baseMs: 10_000, capMs: 60_000 }
+const BLOCKED = { baseMs: 10_000, capMs: 60_000 }
 
 export function retryDelayMs(
   { action, retryAfterMs = 0 }: ConnectorError,
@@ -88,7 +88,8 @@ export function retryDelayMs(
   random: Random,
 ): number {
   // A blocked sink needs a person, so a retry hint is not trusted for long.
-  if (action === 'block') return Math.max(Math.min(retryAfterMs, HELD.capMs), backoffMs(count, HELD, random))
+  if (action === 'block')
+    return Math.max(Math.min(retryAfterMs, BLOCKED.capMs), backoffMs(count, BLOCKED, random))
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
@@ -137,7 +138,7 @@ export interface LoopOptions {
   readonly nothingDue?: () => boolean
 }
 
-export const waitsInVain = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
+export const sendsAtOnce = ({ nothingMoreComes, nothingDue = nothingMoreComes }: LoopOptions): boolean =>
   nothingDue()
 
 /** Common to batches and objects. */

@@ -21,7 +21,7 @@ import { DAY_MS, dayText } from '../core/time.ts'
 import { filteredOf } from './acknowledgements.ts'
 import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
 import type { Framing, Held, ShareOptions } from './loader.ts'
-import { waitsInVain } from './loop.ts'
+import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
 import { Delays, Tally, dayOf } from './reporting.ts'
@@ -70,7 +70,7 @@ export class ObjectDispatcher implements Dispatcher {
     if (typeof result !== 'number' || !this.#evidence) return result
     const isEmpty = result === Infinity
     const ends = isEmpty && this.#options.nothingMoreComes()
-    const last = isEmpty && waitsInVain(this.#options)
+    const last = isEmpty && sendsAtOnce(this.#options)
     const evidenceMs = await this.#testify({ idle: true, last }, signal)
     this.#unproven = false
     this.#testified ||= last
@@ -123,7 +123,7 @@ export class ObjectDispatcher implements Dispatcher {
     const now = clock.now()
     const untilMs = believed(open.oldestAt + sink.objects.maxAgeMs, sink.objects.maxAgeMs, now) - now
     // A full journal accepts nothing until something is acknowledged.
-    if (untilMs <= 0 || waitsInVain(this.#options) || journal.pressure().full) return this.#close()
+    if (untilMs <= 0 || sendsAtOnce(this.#options) || journal.pressure().full) return this.#close()
     this.collectsForMs = untilMs
     return Math.min(untilMs, lookAgainMs)
   }
@@ -144,7 +144,7 @@ export class ObjectDispatcher implements Dispatcher {
   async #close(): Promise<StepResult> {
     const { journal, sink, shape } = this.#options
     const { first, last } = this.#open
-    if (first === undefined || last === undefined) throw new Error('an empty stretch was closed')
+    if (first === undefined || last === undefined) throw new Error('an empty range was closed')
     const inFlight = { first, last, shape, detail: '' }
     await journal.recordInFlight(sink.name, inFlight)
     this.#open = new OpenRange()

@@ -9,9 +9,9 @@ import { DAY_MS } from '../core/time.ts'
 import { entryOf, nameOf, readEntry } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
 
-/** One that ended is listed so long. */
+/** An ended job stays in the list for a day. */
 const LISTED_MS = DAY_MS
-/** And so long beside the next one of its name: a command that follows it asks every second, and for half a minute without an answer. */
+/** If a new job took its name, for a minute: a command that follows it still sees how it ended. */
 const REPLACED_MS = 60_000
 const MOST_ENTRIES = 10_000
 const TRY_AGAIN_MS = 5_000

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os'
 import { openApp } from '../../app/app.ts'
 import type { App } from '../../app/app.ts'
-import { retryAcceptedDeadLetters } from '../../app/delivery.ts'
+import { retryWantedDeadLetters } from '../../app/delivery.ts'
 import type { Environment } from '../../app/environment.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { configText } from '../../config/render.ts'
@@ -153,7 +153,7 @@ class Front {
       get journal() {
         return now().journal
       },
-      retry: (query) => retryAcceptedDeadLetters(now().journal, now().config.sinks, query),
+      retry: (query) => retryWantedDeadLetters(now().journal, now().config.sinks, query),
       get taps() {
         return now().taps
       },

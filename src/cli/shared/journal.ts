@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { parseDocument } from 'yaml'
 import { registerSinks } from '../../app/app.ts'
-import { retryAcceptedDeadLetters } from '../../app/delivery.ts'
+import { retryWantedDeadLetters } from '../../app/delivery.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, realFiles } from '../../config/files.ts'
 import { journalSettings } from '../../config/journal.ts'
@@ -68,7 +68,7 @@ async function openDirectly(config: Config, names: OpenJournal['names']): Promis
   })
   await registerSinks(opened, config)
   const connect = () => Promise.resolve(undefined)
-  const retry: Retry = (query) => retryAcceptedDeadLetters(opened, config.sinks, query)
+  const retry: Retry = (query) => retryWantedDeadLetters(opened, config.sinks, query)
   const { sinks } = config
   const streams = streamsOf(config)
   return {

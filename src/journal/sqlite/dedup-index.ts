@@ -174,10 +174,7 @@ export class DedupIndex {
     }
   }
 
-  /**
-   * The version of this content: 1, 2, …; 0 if it is the one that was seen last, or one of an entry
-   * that alternates between contents.
-   */
+  /** The dedup keys of these entries in one reused buffer: valid until the next call. */
   #keysOf(entries: Entries, wanted: Uint32Array | undefined): PageKeys {
     const count = wanted?.length ?? entries.count
     if (this.#ids.length < count * KEY_BYTES) this.#ids = Buffer.allocUnsafeSlow(count * KEY_BYTES)

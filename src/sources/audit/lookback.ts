@@ -17,10 +17,10 @@ import { lastChunk } from './step.ts'
 import { MAX_TAKE, moveOn, outcomeOf, recordEnd, STUCK_PAGES, stuckPage, takeAt, walkFrom } from './walk.ts'
 import type { Walk } from './walk.ts'
 
-/** The whole span is read so often in its own length, so that an entry late by 3/4 of the span is found for sure. */
+/** Full lookbacks per span length: an entry late by 3/4 of the span is certainly found. */
 const FULL_PER_SPAN = 4
 const FULL_MAX_MS = 6 * 60 * MINUTE_MS
-/** The least time between two: four within a span of seconds would take the whole budget. */
+/** The shortest time between two: four within a span of seconds would use up the rate limit. */
 const FULL_MIN_MS = MINUTE_MS
 const QUICK_MIN_MS = 5 * MINUTE_MS
 
@@ -147,7 +147,7 @@ function lookbackPage(step: Step, walk: Walk): Parts {
     stopUs: () => null,
     passedHead: false,
     complete: (view) => afterPage(step, walk, view, take),
-    leave: (quarantined) => moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take: quarantined }),
+    leave: (take) => moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take }),
     // Purged meanwhile: the next lookback finds its own start.
     gone: () => ({ fault: giveUp(step, nothingFound()) }),
   })

@@ -108,7 +108,7 @@ function turnPage(step: RangeStep): Parts {
     passedHead: false,
     answered: (serverAt) => recordClock(step, serverAt),
     complete: (view) => afterPage(range, view, take),
-    leave: (quarantined) => skipFrom(range, quarantined),
+    leave: (take) => skipFrom(range, take),
     gone: () => {
       moveOn(walk, { is: 'gone' })
       recordDead(range)

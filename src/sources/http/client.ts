@@ -59,7 +59,7 @@ export interface Ask {
   readonly path: string
   /**
    * Added to our own, of which only `user-agent` can be replaced; lower-case names. With `stream`,
-   * `content- length` is required.
+   * `content-length` is required.
    */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array

@@ -18,7 +18,7 @@ import {
 import { knownConfig } from '../../../../src/cli/shared/config-file.ts'
 import type { Journal } from '../../../../src/contracts/journal.ts'
 import type { DeadLetterQuery } from '../../../../src/contracts/records.ts'
-import { retryAcceptedDeadLetters } from '../../../../src/app/delivery.ts'
+import { retryWantedDeadLetters } from '../../../../src/app/delivery.ts'
 import { openControl } from '../../../../src/control/server.ts'
 import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
@@ -50,7 +50,7 @@ async function startDaemon(): Promise<Journal> {
   const { registry, metrics, taps } = openRegistrySetup()
   const journal = held
   const { sinks } = knownConfig(setup.config, setup.context)
-  const retry = (query: DeadLetterQuery) => retryAcceptedDeadLetters(journal, sinks, query)
+  const retry = (query: DeadLetterQuery) => retryWantedDeadLetters(journal, sinks, query)
   const parts = { registry, metrics, taps, journal, retry }
   control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
   return held
