@@ -70,12 +70,12 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/delivery/dispatcher.ts',
         find: '      outcome = await sink.deliver(delivery, signal)\n',
         replace: `      const { first, last: through } = loaded
-      await this.#options.journal.ack(sink.name, { first, through, parked: [] })
+      await this.#options.journal.ack(sink.name, { first, through, rejected: [] })
       outcome = await sink.deliver(delivery, signal)\n`,
       },
     ],
     tests: [someSeeds],
-    says: /is missing/,
+    says: /is missing|settled before they were safe/,
   },
   {
     name: 'a batch is sent before its intent is written',
@@ -97,7 +97,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'test/unit/delivery/dispatcher.test.ts',
         title: 'an in-flight record is on the disk before its batch is sent',
       },
-      someSeeds,
+      { seeds: 10, from: 34 },
     ],
     says: /AssertionError|lines stand twice|in JSON at position/,
   },
@@ -210,7 +210,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/ingest/blocked.test.ts',
-        title: 'a key that is refused as unauthorized is held and tried on, for as long as it takes',
+        title:
+          'a key that is refused as unauthorized blocks the source, which retries for as long as it takes',
       },
     ],
     says: /AssertionError/,

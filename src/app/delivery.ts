@@ -163,9 +163,12 @@ export async function clearLeftovers(config: Config, { disk, log }: Environment)
       log.info('Removed partly sent objects that an earlier process had left on the disk', { files })
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    log.warn('Partly sent objects of an earlier process could not be removed from the disk', {
-      error: error.message,
-    })
+    log.warn(
+      'Files that an earlier process left while it sent objects could not be removed; delivery continues, and the next start tries again',
+      {
+        error: error.message,
+      },
+    )
   }
 }
 

@@ -81,10 +81,13 @@ export class Judge {
     else if (Math.abs(now - round.sentAt) >= boundMs) {
       round.over = true
       memory.missed = round
-      log.warn('The canary is incomplete: its prompt left no trace in some places', {
-        missing: missing.map(nameOf).join(', '),
-        error: this.#alarm(round, missing).message,
-      })
+      log.warn(
+        'The canary prompt did not arrive everywhere in time: docs/operations/canary.md says what to check',
+        {
+          missing: missing.map(nameOf).join(', '),
+          error: this.#alarm(round, missing).message,
+        },
+      )
     }
   }
 
@@ -125,7 +128,7 @@ function alarmOf({ sentAt }: Round, missing: readonly CanaryTrace[], boundMs: nu
   const minutes = Math.round(boundMs / 60_000)
   return new ConnectorError(
     'timeout',
-    `The canary of ${new Date(sentAt).toISOString()} is incomplete after ${minutes} min: missing ${missing.map(nameOf).join(', ')}. docs/operations/canary.md explains each`,
+    `The canary prompt of ${new Date(sentAt).toISOString()} did not arrive everywhere within ${minutes} min: missing ${missing.map(nameOf).join(', ')}. docs/operations/canary.md says what to check for each`,
   )
 }
 

@@ -50,7 +50,12 @@ const letterCommands: readonly CommandSpec[] = [
     options: (command) => listed(chosenLetters(command)),
     run: listLetters,
   },
-  { name: 'show', summary: 'show one dead letter, without its content', options: shown, run: showLetter },
+  {
+    name: 'show',
+    summary: 'show one dead letter; its content only with --content',
+    options: shown,
+    run: showLetter,
+  },
   {
     name: 'retry',
     summary: 'deliver dead letters again to their own sink',
@@ -81,7 +86,7 @@ const quarantineCommands: readonly CommandSpec[] = [
   },
   {
     name: 'show',
-    summary: 'show one quarantined element, without its content',
+    summary: 'show one quarantined element; its content only with --content',
     options: shown,
     run: showQuarantine,
   },
@@ -143,7 +148,7 @@ export const specs: readonly CommandSpec[] = [
         .option('--json', 'print the JSON of /status', false)
         .option(
           '--watch',
-          'refresh every two seconds until Ctrl-C; wait 30 s for a daemon, 5 min for one that restarts',
+          'refresh every two seconds until Ctrl-C; gives up if no daemon answers for 30 s at the start, or for 5 min later',
           false,
         ),
     run: status,
@@ -178,7 +183,7 @@ export const specs: readonly CommandSpec[] = [
         .requiredOption('--from <time>', 'first day: a time, a day, or a span back from now such as 7d')
         .option(
           '--to <time>',
-          'end, excluded (default: the last midnight UTC); with now, today is shown but not part of the result',
+          'end, excluded (default: the last midnight UTC); --to now also shows today, without a verdict',
         )
         .option('--workspace <name>', 'only this workspace')
         .option('--json', 'print the report as JSON', false),
@@ -188,7 +193,8 @@ export const specs: readonly CommandSpec[] = [
   { name: 'quarantine', summary: 'malformed elements that the API sent', commands: quarantineCommands },
   {
     name: 'verify',
-    summary: "check with its signed manifests that an s3 sink's bucket is complete and unchanged",
+    summary:
+      "check that the bucket of an s3 sink is complete and unchanged, with the sink's signed manifests",
     options: verifyOptions,
     run: async (context: CommandContext, options: VerifyCommandOptions, where?: string) =>
       (await import('./verify.ts')).verify(context, options, where),

@@ -28,7 +28,7 @@ export const mockOptions = (command: Command) =>
     .option('--port <port>', 'port to listen on; 0 for any free one', port, 9465)
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--seed <number>', 'seed; the same seed makes the same entries', wholeNumber, 1)
-    .option('--entries-per-hour <number>', 'mean over a week', wholeNumber, 600)
+    .option('--entries-per-hour <number>', 'mean number of entries per hour, over a week', wholeNumber, 600)
     .option(
       '--backlog <number>',
       'number of entries at the start; faults of entries and events do not apply to them',
@@ -90,14 +90,19 @@ export const verifyOptions = (command: Command) =>
   withConfig(command)
     .argument('[where]', 's3://bucket/prefix, or a folder copied from there')
     .option('--public-key <file>', 'PEM; may be repeated if the key was changed', each, [])
-    .option('--until <time>', 'the manifests must reach at least this time, such as 2026-01-31T00:00:00Z')
+    .option('--until <time>', 'fail unless the manifests reach this time, such as 2026-01-31T00:00:00Z')
     .option(
       '--last-manifest <sha256>',
-      'this manifest must exist, as an earlier verify printed it; may be repeated',
+      'sha256 of a manifest, as printed by an earlier verify, that must still exist; may be repeated',
       each,
       [],
     )
-    .option('--accept-gap <first-last>', 'accept this explained gap; may be repeated', each, [])
+    .option(
+      '--accept-gap <first-last>',
+      'accept this gap in the sequence numbers, such as 101-250, if it is explained; may be repeated',
+      each,
+      [],
+    )
     .option('--endpoint <url>', 'S3 server other than AWS; keys come from the environment')
     .option('--region <name>', "the bucket's region (default: that of the environment)")
     .option('--allow-insecure', 'allow an endpoint over plain http', false)
@@ -113,7 +118,7 @@ export const replayOptions = (command: Command) =>
     .addOption(
       new Option(
         '--only <where>',
-        'use only this origin (default: the journal for days that it still has completely, the API for the others)',
+        'take entries only from here (default: from the journal for days that it still has completely, from the API for the others)',
       ).choices(['journal', 'api']),
     )
     .option('--dry-run', 'count entries by source and day; send nothing and do not ask the API', false)
@@ -132,7 +137,10 @@ export function apiOptions(command: Command): Command {
     .option('--workspace <name>', 'whose key to use (default: the only workspace)')
     .option('--param <name=value>', 'a parameter; may be repeated', each, [])
     .option('--body <@file>', 'send this file as a JSON body, or - for standard input, instead of a form')
-    .option('--path <path>', 'path to use where the specification leaves it open')
+    .option(
+      '--path <path>',
+      'path to request, for an operation whose path or parameters the specification leaves open',
+    )
     .option('--write', 'allow an operation that changes something', false)
     .option('--verbose', 'print status and headers to standard error', false)
     .option('--output <file>', 'write the answer to a new file of mode 0600')

@@ -194,7 +194,8 @@ export interface Jobs {
 
 const JOB_SHARE = 0.5
 
-export const JOB_SHARE_IN_USE = "half of journal.max_bytes is in use, and the other half is live reading's"
+export const JOB_SHARE_IN_USE =
+  'half of journal.max_bytes is in use, and the other half is reserved for live reading'
 
 type Filling = Pick<Pressure, 'bytes' | 'capacityBytes'>
 
@@ -211,7 +212,7 @@ export function assertJobShare(filling: Filling): void {
   if (!isInUse(filling)) return
   throw new ConnectorError(
     'journal_full',
-    `No room for jobs: ${JOB_SHARE_IN_USE}; they go on when the sinks have taken some`,
+    `No room in the journal for a backfill or replay: ${JOB_SHARE_IN_USE}; it continues when the sinks have accepted more entries`,
   )
 }
 

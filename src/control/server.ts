@@ -50,11 +50,14 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
       return { status: 400, body: { message: 'the request is malformed' } }
     const cause = error instanceof Error ? error.cause : undefined
     // Our own error messages may be sent; those of other errors may quote content.
-    options.log.error('A request on the control socket failed', {
-      question: `${request.method ?? ''} ${request.url ?? ''}`,
-      error: error instanceof Error ? error.name : 'unknown',
-      ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
-    })
+    options.log.error(
+      'A command that was sent to this daemon (control socket) failed; the daemon continues',
+      {
+        question: `${request.method ?? ''} ${request.url ?? ''}`,
+        error: error instanceof Error ? error.name : 'unknown',
+        ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
+      },
+    )
     return { status: 500, body: { message: 'the daemon could not answer; see its log for the error' } }
   }
 }
@@ -107,7 +110,10 @@ export async function openControl(options: ControlOptions): Promise<Control> {
   const lost =
     'no command can reach this daemon: status, dead-letters, quarantine, replay, backfill, reconcile, tap'
   if (path === undefined) {
-    log.warn('There is no control socket: the path of the journal is too long for one', { journalPath, lost })
+    log.warn(
+      'There is no control socket, because the path of the journal is too long for one: set journal.path to a shorter path',
+      { journalPath, lost },
+    )
     return without
   }
   if (path !== `${journalPath}.sock`)

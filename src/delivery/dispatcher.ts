@@ -180,7 +180,10 @@ export class BatchDispatcher implements Dispatcher {
     try {
       outcome = await sink.deliver(delivery, signal)
       if (outcome.acknowledged === 0 && !outcome.retry)
-        throw new ConnectorError('bad_reply', 'The sink acknowledged nothing and did not say why')
+        throw new ConnectorError(
+          'bad_reply',
+          'The sink acknowledged no entry of the batch and gave no reason; the batch is sent again',
+        )
     } catch (error) {
       this.#reports.logDue()
       await looking
@@ -417,7 +420,7 @@ class LeftInFlight {
     }
     if (inFlight.shape !== shape) {
       log.warn(
-        'Settings that shape the lines changed while a batch was in flight: entries that may have arrived before can arrive again in the new form',
+        'Settings that change the form of the lines were changed while a batch was being sent: entries of this batch that have arrived already may arrive again, in the new form',
       )
       // For example a range of objects of any size, from when this sink had another type: it is
       // loaded again in batches.

@@ -105,7 +105,7 @@ export class ObjectDispatcher implements Dispatcher {
     if (!inFlight) return undefined
     if (inFlight.shape !== shape)
       log.warn(
-        'Settings that shape the objects changed while some were in flight: an object may be stored a second time under its new name; `verify` reports the earlier ones as added by another program',
+        'Settings that change the objects were changed while some were being stored: an object may be stored twice, under its old and its new name; `verify` then reports the old one as added by another program',
         { first: inFlight.first, last: inFlight.last },
       )
     return closedBy({ ...inFlight, shape })

@@ -131,7 +131,10 @@ async function append(
   if (gaps > 0) reporter.gap(gaps)
   const elements = dueCount(malformedThrottle, appended.quarantined)
   if (elements > 0)
-    log.warn('Malformed elements are quarantined: they are kept as bytes and not delivered', { elements })
+    log.warn(
+      'Malformed elements are quarantined: they are kept as bytes and not delivered (auditferry quarantine list)',
+      { elements },
+    )
   const fetches = dueCount(foreignThrottle, appended.findings)
   if (fetches > 0)
     log.warn(

@@ -75,14 +75,14 @@ export class Comparisons implements Comparing {
     if (ranges.length === 0)
       throw new ConnectorError(
         'misconfigured',
-        'none of the selected sources is switched on and can be read again',
+        'no source that can be read again is switched on for this selection: check --workspace and the configuration',
       )
     const others = [...this.#all.values()].flatMap((comparison) => comparison.ranges)
     const taken = ranges.find((range) => others.includes(range))?.stream
     if (taken)
       throw new ConnectorError(
         'misconfigured',
-        `Another reconcile is reading ${taken.workspace} ${taken.source}: wait until it has ended, or stop it (Ctrl-C where it runs), then start again; one that was killed counts for ${GONE_MS / 1000} s more`,
+        `Another reconcile is reading ${taken.workspace} ${taken.source}: wait until it has ended, or stop it (Ctrl-C where it runs), then start again. If it was killed, wait ${GONE_MS / 1000} s`,
       )
     const comparison = new Comparison(ranges, span, { ...this.#options, beforeRead: () => this.#endGone() })
     this.#all.set(job, comparison)

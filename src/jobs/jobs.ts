@@ -85,7 +85,7 @@ export class StreamJobs implements Jobs {
     if (meant.length === 0)
       throw new ConnectorError(
         'misconfigured',
-        'No source that is switched on and can be read again is meant',
+        'No source that is switched on and can be read again matches: check --workspace, --source and the configuration',
       )
     const now = this.#options.clock.now()
     const spans = [{ fromUs, toUs: Math.min(toUs, now * 1000) }]

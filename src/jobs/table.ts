@@ -96,7 +96,12 @@ export class JobTable {
       await this.#options.state.change({ drop, put: jobs.map((job) => entryOf(job, job.record)) })
     } catch (error) {
       for (const job of jobs) {
-        job.cancelled.abort(new ConnectorError('aborted', `The ${job.record.kind} could not be kept`))
+        job.cancelled.abort(
+          new ConnectorError(
+            'aborted',
+            `The ${job.record.kind} could not be stored in the journal, and did not start`,
+          ),
+        )
         if (this.isCurrent(job)) this.#put(nameOf(job.record), before.get(job))
       }
       throw error

@@ -104,7 +104,10 @@ export function refusalOf(proxy: Proxy, status: number, to: string): ConnectorEr
     )
   if (status >= 500)
     return new ConnectorError('unreachable', `${answered}: the proxy could not connect to it`)
-  return new ConnectorError('unreachable', `${answered}, which opens no connection: is it a proxy?`)
+  return new ConnectorError(
+    'unreachable',
+    `${answered}, so no connection was opened; check the address: is it a proxy?`,
+  )
 }
 
 /** Over a connection to the proxy. Throws ConnectorError if the proxy refuses. */

@@ -50,7 +50,10 @@ function datagramsOver(socket: Socket, where: string): Datagrams {
   return {
     async send(bytes) {
       if (closing)
-        throw new ConnectorError('unreachable', `${where} can no longer be sent to: its socket is closed`)
+        throw new ConnectorError(
+          'unreachable',
+          `nothing more can be sent to ${where}: this program has closed its own socket`,
+        )
       const former = failure
       failure = undefined
       try {

@@ -17,7 +17,7 @@ function printError(cause: unknown): ConnectorError {
       `cannot write to standard output (${code}): free space at its target; delivery resumes automatically`,
       { cause },
     )
-  const next = `(${code}); entries are kept; start it again with a reader`
+  const next = `(${code}); entries stay in the journal; start Auditferry again with a program that reads its output`
   // Only a person can start the reader again: a single run must not wait for one.
   if (isReaderGone(code))
     return new ConnectorError('misconfigured', `standard output: its reader is gone ${next}`, { cause })

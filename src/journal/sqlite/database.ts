@@ -296,7 +296,7 @@ export function corrupt(path: string, what: string, cause?: unknown): ConnectorE
 function noJournal(path: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'config_invalid',
-    `The file ${path} is no journal, and is left as it is: set journal.path to a journal of this program, or to a file that is not there yet. Were it the journal once, and damaged, put it back from a copy`,
+    `The file ${path} is not a journal, and is left unchanged: set journal.path to a journal of this program, or to a file that does not exist yet. If it was a journal and is damaged, restore it from a backup`,
     { cause },
   )
 }
@@ -340,7 +340,7 @@ export function translate(
   if (code.startsWith('SQLITE_IOERR') || code === 'EIO') {
     return new ConnectorError(
       'disk_failed',
-      `Reading or writing the journal ${path} failed (${code}): what the disk holds is uncertain until the file is opened again; check the disk and the system's log`,
+      `Reading or writing the journal ${path} failed (${code}), and it is uncertain what was stored: the program stops, and the next start opens the journal again. Check the disk and the system's log first`,
       { cause: error },
     )
   }
@@ -349,7 +349,7 @@ export function translate(
   if (/^E(NOENT|EXIST|LOOP|NAMETOOLONG)$/.test(code)) {
     return new ConnectorError(
       'config_invalid',
-      `The folder of the journal ${path} cannot be made (${code}): a link on its way may lead nowhere, as when a volume is not mounted; mount it, or set journal.path to a file whose folder is there or can be made`,
+      `The folder of the journal ${path} cannot be created (${code}): a link in its path may point nowhere, for example because a volume is not mounted. Mount the volume, or set journal.path to a file whose folder exists or can be created`,
       { cause: error },
     )
   }
@@ -491,6 +491,6 @@ export class Presence {
   }
 
   #inWords(what: string): string {
-    return `The journal is lost to the next start: ${what}. While this process lives it goes on delivering; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+    return `The next start would not find the journal: ${what}. This process goes on delivering as long as it runs; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

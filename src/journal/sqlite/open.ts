@@ -141,7 +141,7 @@ function openFile(options: Options, ballast: Ballast): Database {
   const { path, clock, log, maxFileBytes, largestFileBytes } = options
   if (largestFileBytes < maxFileBytes)
     log.warn(
-      'The system lets no file become as large as the journal may (ulimit -f, LimitFSIZE): where it has filled that, reading pauses',
+      'The limit on the size of a file (ulimit -f, LimitFSIZE) is lower than the size that the journal may reach: at the limit, reading pauses. Raise the limit and restart',
       { path, largestFileBytes, maxFileBytes },
     )
   const open = () =>

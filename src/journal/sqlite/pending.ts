@@ -85,7 +85,10 @@ export class Pending {
         entries,
       })
     if (lost)
-      log.warn('A sink came back after entries that it had not acknowledged were dropped', { sink: name })
+      log.warn(
+        'A sink is in the configuration again, but entries that it had not acknowledged were dropped meanwhile: send them with auditferry replay',
+        { sink: name },
+      )
     const position = Math.max(row?.position ?? 0, begin)
     const { putSink, dropInFlightBelow, deadLettersOf } = this.#statements
     putSink.run(name, position)

@@ -178,9 +178,12 @@ export class Transactions {
   #freeBallast(error: ConnectorError): boolean {
     // The maximum size of a file is independent of other files.
     if (this.#isAtBound(error) || errnoOf(error.cause) === 'EFBIG' || !this.#ballast.free()) return false
-    this.#log.warn('The disk is full: the journal gave up its ballast file to go on delivering', {
-      path: this.#path,
-    })
+    this.#log.warn(
+      'The disk is full: the journal removed its reserve (ballast file), so that delivery continues. Free space on this disk',
+      {
+        path: this.#path,
+      },
+    )
     return true
   }
 

@@ -75,7 +75,7 @@ async function* namesOf(disk: Disk, path: string, start: BatchOffset): AsyncGene
 export const unfinished = ({ name, refusal }: Found, offset: number): ConnectorError =>
   new ConnectorError(
     'misconfigured',
-    `${name} may only be read (${errnoOf(refusal?.cause)}), and an interrupted batch must be completed there, from byte ${offset} on: allow this user to write to it, and delivery resumes automatically`,
+    `${name} may only be read (${errnoOf(refusal?.cause)}), but an interrupted batch must be completed in it, from byte ${offset} on: make it writable for this user; delivery then resumes automatically`,
     { cause: refusal },
   )
 

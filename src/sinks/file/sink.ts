@@ -173,7 +173,7 @@ class FileSink implements Sink {
       this.#changes.wrote({ identity: await file.identity(), size: offset })
       const facts = { path, offset, expectedOffset: start?.offset ?? null, there }
       log.warn(
-        'The file changed since the last delivery: the batch that may be a duplicate is written at its end',
+        'The file changed since the last delivery, and the end of the interrupted batch was not found in it: the batch is written at the end of the file, and some of its lines may be there twice',
         facts,
       )
       return { file, offset }

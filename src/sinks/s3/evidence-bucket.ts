@@ -43,7 +43,10 @@ export function manifestStore(
         if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
         throw error
       }
-      throw new ConnectorError('bad_reply', `${store.where}: ${key} existed a moment ago and is now missing`)
+      throw new ConnectorError(
+        'bad_reply',
+        `${store.where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
+      )
     },
   }
 }

@@ -221,7 +221,11 @@ export const saysLater = (error: unknown): boolean =>
 /** `where`: the bucket and its server; `set`: the settings of the request. The server's own text is not quoted. */
 export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
   if (error instanceof ConnectorError) return error
-  if (!isRecord(error)) return new ConnectorError('bad_reply', `${where} could not be asked`)
+  if (!isRecord(error))
+    return new ConnectorError(
+      'bad_reply',
+      `the request to ${where} failed, and the error has no details; it is tried again`,
+    )
   if (error['name'] === 'AbortError') return new ConnectorError('aborted', `${where}: aborted`)
   const failure = failureOf(error)
   if (failure.status === 0) return unanswered(where, error)
@@ -243,7 +247,10 @@ function unanswered(where: string, error: Readonly<Record<string, unknown>>): Co
   const text = typeof error['message'] === 'string' ? error['message'] : ''
   if (text.includes('Region is missing'))
     return new ConnectorError('misconfigured', `${where}: which region? Set region, or AWS_REGION`)
-  return new ConnectorError('bad_reply', `${where} answered something that is not S3 (${nameOf(error)})`)
+  return new ConnectorError(
+    'bad_reply',
+    `${where} gave no answer that can be read as S3 (${nameOf(error)}): check endpoint, and whether a proxy answers instead`,
+  )
 }
 
 // A header that the server rejects, or requires: which one it names, and what to do about it. Pure.

@@ -29,7 +29,8 @@ function keyOf(given: string, isEncoded: boolean): string {
   }
 }
 
-const CUT_SHORT = 'cut a list of objects short, and does not say where it continues'
+const CUT_SHORT =
+  'returned an incomplete list of objects without saying where it continues: check that endpoint is an S3 server'
 
 /** Sets the hash in advance: the library need not keep the body to hash it, and the server notices a changed body. */
 function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
@@ -242,10 +243,13 @@ export async function lookAtFormer(
   if (!options.sse && !options.object_lock) return
   const looked = await lookIfAllowed(store, key, signal)
   if (looked === undefined)
-    throw new ConnectorError('bad_reply', `${store.where}: ${key} existed a moment ago and is now missing`)
+    throw new ConnectorError(
+      'bad_reply',
+      `${store.where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
+    )
   if (looked === 'denied') {
     log.warn(
-      'An earlier try stored this object, and this role may not read its settings: if sse or object_lock was set or changed since, the object lacks it. Check it by hand, or grant s3:GetObject',
+      'This object was stored by an earlier try, and this role may not read its settings: if sse or object_lock was set or changed since then, the object does not have it. Check the object by hand, or grant s3:GetObject',
       { key },
     )
     return
@@ -253,7 +257,7 @@ export async function lookAtFormer(
   const lacks = lacking(options, looked)
   if (lacks.length === 0) return
   log.warn(
-    'An earlier try stored this object without the current settings, and it counts as stored. Lock it by hand (put-object-retention); to encrypt it copy it onto itself. A lock is visible only to a role with s3:GetObjectRetention',
+    'This object was stored by an earlier try without the current settings (see `lacks`), and is not stored again. Lock it by hand (put-object-retention); to encrypt it, copy it onto itself. If it is locked already, grant this role s3:GetObjectRetention, which shows the lock',
     { key, lacks: lacks.join(', ') },
   )
 }

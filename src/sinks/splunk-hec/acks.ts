@@ -63,8 +63,11 @@ export class Acks {
     const { where } = collector.endpoint
     if (mode === true) {
       this.#acknowledging.delete(collector)
-      const why = 'took the batch without an acknowledgement to ask for, which acks: true needs'
-      throw new ConnectorError('misconfigured', `Splunk at ${where} ${why}; is it still on for the token?`)
+      const why = 'accepted the batch but returned no ackId, which acks: true needs'
+      throw new ConnectorError(
+        'misconfigured',
+        `Splunk at ${where} ${why}: turn on indexer acknowledgement for the token`,
+      )
     }
     if (mode === 'auto') this.#show(collector, 'off')
   }

@@ -81,7 +81,10 @@ export class Collector {
     const { where } = this.endpoint
     const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.source })
     if (verdict.kind !== 'failed')
-      throw new ConnectorError('bad_reply', `Splunk at ${where} did not return acknowledgements`)
+      throw new ConnectorError(
+        'bad_reply',
+        `Splunk at ${where} answered the question for acknowledgements with something else; it is asked again until ack_timeout`,
+      )
     // The token changed meanwhile: the next question uses the new one.
     if (verdict.error.action === 'block') this.secrets.refresh()
     throw verdict.error

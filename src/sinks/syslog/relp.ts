@@ -228,7 +228,7 @@ function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   if (acknowledged === 0)
     throw new ConnectorError(
       'bad_reply',
-      'the RELP receiver accepted only a part of an entry; it is sent again',
+      'the RELP receiver accepted only some of the messages into which an entry was split; the whole entry is sent again',
     )
   return { acknowledged, rejected: [...rejected.values()].filter(({ index }) => index < acknowledged) }
 }

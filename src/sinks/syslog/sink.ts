@@ -54,7 +54,11 @@ class SyslogSink implements Sink {
 
   constructor(name: string, given: SyslogOptions, deps: SinkDeps) {
     const receiver = receiverOf(given.address)
-    if (!receiver) throw new ConnectorError('config_invalid', `${given.address} is no address of a receiver`)
+    if (!receiver)
+      throw new ConnectorError(
+        'config_invalid',
+        `${given.address} is not the address of a syslog receiver: expected udp, tcp, tls, relp or relp+tls, such as tls://host:6514`,
+      )
     const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
     this.name = name
     this.assurance = assuranceOf(given)

@@ -170,10 +170,13 @@ export class StreamSession implements Session {
         await connection.end(END_MS / 4)
       }
     } catch {
-      deps.log.warn('Recently sent lines may be lost: they could not be sent again before the end', {
-        receiver: where,
-        bytes: this.#sent.bytes,
-      })
+      deps.log.warn(
+        'Recently sent lines may be lost: they could not be sent a second time before the connection ended. If the receiver lacks them: auditferry replay',
+        {
+          receiver: where,
+          bytes: this.#sent.bytes,
+        },
+      )
     } finally {
       ended.abort()
     }
@@ -456,7 +459,10 @@ class Peer {
 async function endOf(connection: Connection, where: string, until: AbortSignal): Promise<Error | undefined> {
   try {
     while (await connection.read(until));
-    return new ConnectorError('unreachable', `${where} accepted the connection and closed it at once`)
+    return new ConnectorError(
+      'unreachable',
+      `${where} accepted the connection and closed it at once: check the receiver's log, whether it expects TLS, and whether it allows this machine`,
+    )
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     return error.code === 'aborted' ? undefined : error

@@ -64,7 +64,7 @@ async function* askSearch(step: Step, drain: Drain): Parts {
   else if (searchUs > fromUs)
     fault = new ConnectorError(
       'bad_reply',
-      'The last entry read is older than `search` reaches, and `latest` does not confirm that it is the end of the log',
+      'It is unknown whether the audit log was read to its end: the last entry read is older than `search` reaches, and `latest` does not confirm that it is the newest. This is checked again at the next poll',
     )
   else {
     cursor.latestUs = readToUs(cursor)
@@ -77,7 +77,7 @@ async function* askSearch(step: Step, drain: Drain): Parts {
 /** There is more after the cursor than its page shows: the cursor is dead (invariant 6). */
 export function warnOfDeadCursor({ options }: Step): void {
   options.log.warn(
-    'The page at the cursor stays empty although there are newer entries; finding the cursor again by time',
+    'The API returns nothing after the last entry read, although newer entries exist; the position is looked up again by time',
   )
 }
 
@@ -90,7 +90,10 @@ function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Gen
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
       const speaker = failure ? 'and `latest` fails' : 'although `latest` shows one'
-      const fault = new ConnectorError('bad_reply', `The API finds no entry by time ${speaker}`)
+      const fault = new ConnectorError(
+        'bad_reply',
+        `The API finds no audit entry after the last one read by time, ${speaker}; it is asked again`,
+      )
       yield lastChunk(step, { fault })
       return
     }
@@ -100,7 +103,7 @@ function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Gen
     gaps = newGap(cursor, cursor.head)
     if (gaps > 0)
       options.log.error(
-        'Possible gap: there are newer entries than the last, but the API finds none of them by time',
+        'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile',
       )
   }
   endDrain(step, drain)
@@ -124,7 +127,7 @@ function isLater(step: Step, found: Found): boolean {
 const unreadable = () =>
   new ConnectorError(
     'bad_reply',
-    'The API answered with an entry that cannot be read when the end of the log was checked',
+    'The end of the audit log could not be checked, because the API answered with an entry that cannot be read; it is checked again automatically',
   )
 
 // The end of a drain: the head reader waits for its next poll.
@@ -229,7 +232,7 @@ function gapAfter(step: Step, position: Position): number {
   cursor.lost = null
   if (gaps > 0)
     options.log.error(
-      'Possible gap: the cursor was lost and found again by time; compare with the API for that day',
+      'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile',
     )
   return gaps
 }
@@ -288,10 +291,13 @@ async function passed(
   const isNext = behind === true
   stepOver(step, drain, to)
   const { log } = step.options
-  if (isNext) log.warn('An unreadable entry was skipped; its bytes are quarantined')
+  if (isNext)
+    log.warn(
+      'An unreadable audit entry was skipped; its bytes are in quarantine (auditferry quarantine list)',
+    )
   else
     log.error(
-      'Possible gap: an unreadable entry was skipped by time; its bytes are quarantined, and others beside it may be missing',
+      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Compare that day: auditferry reconcile',
     )
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }

@@ -90,10 +90,13 @@ function leaveEntry(step: Step, drain: Drain, error: ConnectorError): Partial<Pa
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) backToHead(step.cursor, drain, head)
   else {
-    step.options.log.warn('The page at the cursor cannot be read; finding the cursor again by time', {
-      code: error.code,
-      error: error.message,
-    })
+    step.options.log.warn(
+      'The page after the last entry read cannot be read; the position is looked up again by time',
+      {
+        code: error.code,
+        error: error.message,
+      },
+    )
     if (error instanceof NoAnswer) drain.askedAgain = BAD_TRIES
     moveOn(drain, { is: 'gone' })
   }

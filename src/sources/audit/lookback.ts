@@ -114,7 +114,7 @@ function giveUp({ options, cursor: { lookback } }: Step, error: ConnectorError):
 const nothingFound = () =>
   new ConnectorError(
     'bad_reply',
-    'The API no longer shows the entries of the trailing span from where they are read again',
+    'The check for late audit entries failed: the API shows no entries where there must be some. The next check tries again',
   )
 
 /** By time: where the lookback begins, and past what cannot be read. The next lookback tries that again. */

@@ -207,12 +207,12 @@ export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
 export function logFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
   if (failure && cursor.latestFails === undefined) {
     log.warn(
-      'The newest entry cannot be asked for: reading goes on, and the end of the log is proven by `search` instead',
+      'The newest entry cannot be read (GET /api/v1/logs/audit/latest fails): reading continues, and the end of the log is checked with `search` instead',
       { code: failure.code, error: failure.message },
     )
     cursor.latestFails = failure.code
   } else if (!failure && cursor.latestFails !== undefined) {
-    log.info('The newest entry can be asked for again')
+    log.info('The newest entry can be read again')
     delete cursor.latestFails
   }
 }

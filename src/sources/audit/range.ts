@@ -229,7 +229,8 @@ async function endByTime(step: RangeStep, atUs: number): Promise<PageChunk> {
   // Entries of this log were read, so a `latest` that shows nothing does not prove the end.
   const isContradicted = position ? position.at >= atUs : unreadable || failure || range.newestUs > 0
   if (isContradicted && ++range.tries < TRIES) {
-    const message = 'The API finds no entry by time, and `latest` does not agree'
+    const message =
+      'The API finds no audit entry by time, and `latest` does not confirm that there is none; it is asked again'
     return lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
   }
   if (isContradicted) range.gaps++

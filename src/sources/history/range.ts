@@ -201,7 +201,7 @@ function skipRefused(step: RangeStep, task: Task, window: Window): PageChunk {
   if (to >= task.rangeRead.to) endRangeRead(options, cursor, task)
   if (isNew)
     options.log.warn(
-      'The API rejects this part of the history with 400; it may not reach so far back. It is skipped, and reported at the end',
+      'The API answers 400 for this span of the history, perhaps because it does not reach so far back. The span is skipped, and reported when the job ends',
       { from: secondText(from), to: secondText(to) },
     )
   return lastChunk(step, { gaps: isNew ? 1 : 0 })

@@ -249,10 +249,13 @@ function stillTrouble(
     cursor.troubles = [...others, ...halves(trouble, window, error.code !== 'bad_request', others.length)]
     if (now - trouble.sinceAt > GIVEN_UP_MS) {
       cursor.troubles = others
-      options.log.error('A history window was unreadable for 14 days and is no longer retried', {
-        from: secondText(trouble.from),
-        to: secondText(trouble.to),
-      })
+      options.log.error(
+        'A span of the history was unreadable for 14 days and is no longer retried: its events may be missing. Once the API can read it: auditferry backfill',
+        {
+          from: secondText(trouble.from),
+          to: secondText(trouble.to),
+        },
+      )
     }
   }
   return withNextStep(

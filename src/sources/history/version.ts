@@ -163,8 +163,8 @@ export function checkVersions(
   if (!both) return
   throw new ConnectorError(
     'misconfigured',
-    `${stream.source} of workspace ${stream.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and as configured they would be read as ${is}, ` +
-      'which delivers each of their events again under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
+    `${stream.source} of workspace ${stream.workspace}: days from ${dayText(both[0])} to ${dayText(both[1] - DAY_MS)} were read as ${was}, and with this configuration they would be read as ${is}, ` +
+      'the other version of the API, which would deliver each of their events a second time under another id: set history.v1_until as docs/sources/history.md says, or leave these days out',
   )
 }
 

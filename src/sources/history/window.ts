@@ -373,7 +373,10 @@ class NoEvents {
     this.#all.set(element.sha256, { ...element, bytes: element.bytes.slice() })
     this.#bytes += element.bytes.length
     if (this.#all.size > MAX_IN_ANSWER || this.#bytes > TRANSACTION_BYTES)
-      throw new ConnectorError('bad_reply', 'too many elements of the answer are not events')
+      throw new ConnectorError(
+        'bad_reply',
+        'too many elements of the answer have neither an id nor a time: it is not taken as an answer of the history',
+      )
   }
 
   get all(): readonly Quarantined[] {

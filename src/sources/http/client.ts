@@ -273,5 +273,5 @@ async function* progressing(
 
 /** An abort always has the same code, no matter which part noticed it first. */
 function stoppedOr(error: unknown): never {
-  throw isAbort(error) ? new ConnectorError('aborted', 'Stopped') : error
+  throw isAbort(error) ? new ConnectorError('aborted', 'The request to the API was cancelled') : error
 }

@@ -58,7 +58,7 @@ export class Ordinals {
     if (slots > this.#maxSlots)
       throw new ConnectorError(
         'too_large',
-        `The answer contains more than ${this.#rows} different rows without an id, more than can be distinguished: a shorter window is requested`,
+        `The answer contains more than ${this.#rows} different events without an id, the most that can be told apart: a shorter span of time is requested automatically`,
       )
     this.#highs = new Uint32Array(slots)
     this.#lows = new Uint32Array(slots)

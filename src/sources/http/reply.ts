@@ -170,7 +170,10 @@ function decoded(reply: HttpReply): AsyncIterable<Uint8Array> {
   const open = decoders.get(encoding)
   if (!open) {
     abandon(reply)
-    throw new ConnectorError('bad_reply', 'The API answered with a compression that was not requested')
+    throw new ConnectorError(
+      'bad_reply',
+      'The API answered with a content encoding that was not requested: a proxy in between may change its answers',
+    )
   }
   // A pipeline, because an abandoned decoder must close its connection; errors reach the reader.
   return pipeline(Readable.from(reply.body), open(), () => undefined)
@@ -208,7 +211,7 @@ export async function* readBody(
       if (total > limits.capBytes)
         throw new ConnectorError(
           'too_large',
-          `The API's answer exceeds the limit of ${limits.capBytes} bytes`,
+          `The API's answer is larger than ${limits.capBytes} bytes, the fixed limit for one answer`,
         )
       deadline.pause()
       yield step.value

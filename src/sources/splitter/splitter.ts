@@ -288,7 +288,7 @@ function splitValue(body: Uint8Array, key: string | undefined, options: SplitOne
   for (let group = splitter.take(); group; group = splitter.take()) groups.push(group)
   const [group = none] = groups
   if (groups.length > 1 || group.entries.count + group.quarantined.length > 1)
-    throw new ConnectorError('bad_reply', 'the reply contains its entry twice')
+    throw new ConnectorError('bad_reply', 'the reply contains more than one entry, expected exactly one')
   return group
 }
 

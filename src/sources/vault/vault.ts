@@ -198,7 +198,7 @@ export class VaultSource implements Source {
       const sighted = this.#sightings.record(pages, noProjects, good)
       if (sighted === 'unsteady' && !isReported) {
         this.#options.log.error(
-          'Each answer of the project list contains different elements that are not projects: they are quarantined, and a project may be missing',
+          'The list of vault projects contains other malformed elements in each answer: they are quarantined (auditferry quarantine list), and a project may be missing',
           { page: pass.page },
         )
         return 1

@@ -216,5 +216,7 @@ test('a command that is gone holds its streams for 40 s, and reads at most one m
 
 test('without a stream that can be read again it is refused', async () => {
   const { compare } = openSetup()
-  await expect(compare({ ...today, workspace: 'none' })).rejects.toThrow('none of the selected sources')
+  await expect(compare({ ...today, workspace: 'none' })).rejects.toThrow(
+    'no source that can be read again is switched on',
+  )
 })

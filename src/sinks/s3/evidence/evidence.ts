@@ -194,7 +194,7 @@ class ManifestChain implements Evidence {
     if (found)
       throw new ConnectorError(
         'misconfigured',
-        `Another manifest exists under ${key} already, so the chain of sink ${sink} would fork: ${forks}. Stop the other writer; to continue, give the sink another name and another prefix, where a new chain begins`,
+        `Another manifest exists under ${key} already, so the manifest chain of sink ${sink} would split in two: ${forks}. Stop the other writer; to continue, give the sink another name and another prefix, where a new chain begins`,
       )
     // Without read access ours cannot be distinguished from another's. Reported once, then assumed to be ours,
     // as it nearly always is after a restart; otherwise `verify` detects it.
@@ -202,7 +202,7 @@ class ManifestChain implements Evidence {
     this.#fresh = undefined
     throw new ConnectorError(
       'misconfigured',
-      `${key} was there at its first try, and this role may not read it to compare: a proxy repeated the request, or the chain of sink ${sink} forks: ${forks}. The next try assumes that it is ours. Grant the role s3:GetObject on manifest/, and check the chain with verify`,
+      `A manifest was already stored under ${key} when this process first sent it, and this role may not read it to compare. Either a proxy sent the request twice, or the chain of sink ${sink} has split in two: ${forks}. The next try assumes that the stored manifest is ours. Grant the role s3:GetObject on manifest/, and check the chain with auditferry verify`,
     )
   }
 }

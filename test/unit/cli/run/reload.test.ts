@@ -153,7 +153,7 @@ describe('a journal whose file is taken away', () => {
       await until(() => said('is invalid, the previous one stays in use').length > 0, 'the refusal')
       expect((await fetch(`${url}livez`)).status).toBe(200)
       expect(String(said('is invalid, the previous one stays')[0]?.fields['error'])).toContain(
-        'journal.path: The journal is lost to the next start',
+        'journal.path: The next start would not find the journal',
       )
       daemonRig.mock.add({})
       await until(() => linesOf('one').length === 21, 'delivery that goes on')

@@ -489,7 +489,9 @@ describe('damage', () => {
       const error = await open().catch((caught: unknown) => caught)
       expect(error).toMatchObject({
         code: 'config_invalid',
-        message: expect.stringMatching(/ is no journal, and is left as it is: set journal\.path /) as string,
+        message: expect.stringMatching(
+          / is not a journal, and is left unchanged: set journal\.path /,
+        ) as string,
       })
       expect(String(error)).not.toContain('aside')
       expect(readFileSync(path, 'utf8')).toBe(content)

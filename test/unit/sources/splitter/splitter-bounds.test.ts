@@ -164,7 +164,7 @@ describe('one entry', () => {
       ['7', a],
       [large, large],
     ])
-      expect(() => split(`{"log":${first},"log":${second}}`)).toThrow('twice')
+      expect(() => split(`{"log":${first},"log":${second}}`)).toThrow('more than one entry')
   })
 })
 
