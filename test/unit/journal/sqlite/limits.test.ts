@@ -169,7 +169,7 @@ it(
     await journal.ack('a', acknowledgement(3, 3))
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
     // Its room is no room to take in: it is not put back there only to be given up again.
-    expect(sentences.filter((sentence) => sentence.includes('gave up'))).toHaveLength(1)
+    expect(sentences.filter((sentence) => sentence.includes('removed its reserve'))).toHaveLength(1)
     limit('100M')
     expect(await journal.append(big(50))).toMatchObject({ added: 1 })
     expect(existsSync(`${settings.path}.ballast`)).toBe(true)
