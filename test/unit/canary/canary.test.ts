@@ -152,7 +152,8 @@ test('a stage that misses its deadline is logged once and shown until a round is
   const error = perch.reporter.errors.at(-1)
   expect(error?.message).toContain('missing audit, usage, delivered siem')
   expect(error?.message).not.toContain(perch.nonce)
-  const warnings = () => perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))
+  const warnings = () =>
+    perch.log.lines.filter((line) => JSON.stringify(line).includes('did not arrive everywhere'))
   expect(warnings()).toHaveLength(1)
   expect(perch.reporter.states.at(-1)).toBe('failing')
   expect(perch.reporter.successes).toBe(1)
@@ -228,7 +229,9 @@ test('after a restart an alarm is back in metrics and status, but not in the log
   await perch.step()
   expect(perch.notes.lacking).toEqual(['audit'])
   expect(perch.reporter.errors).toHaveLength(1)
-  expect(perch.log.lines.filter((line) => JSON.stringify(line).includes('is incomplete'))).toHaveLength(1)
+  expect(
+    perch.log.lines.filter((line) => JSON.stringify(line).includes('did not arrive everywhere')),
+  ).toHaveLength(1)
 })
 
 test('a crash in mid-request costs no second prompt within the interval, and no alarm', async () => {

@@ -310,7 +310,7 @@ describe('a bucket that fails', () => {
     const key = 'manifest/sink=archive/journal=a1b2c3d4e5f6a1b2c3d4e5f6/0000000000000001.ndjson'
     setup.bucket.objects.set(key, Buffer.from('theirs'))
     for (let tries = 0; tries < 3; tries++) expect(await codeOf(setup.step())).toBe('misconfigured')
-    await expect(setup.step()).rejects.toThrow(/chain of sink archive would fork[^]*another prefix/)
+    await expect(setup.step()).rejects.toThrow(/chain of sink archive would split[^]*another prefix/)
     expect(setup.bucket.objects.get(key)?.toString()).toBe('theirs')
     setup.bucket.objects.delete(key)
     await setup.step()
@@ -318,7 +318,8 @@ describe('a bucket that fails', () => {
   })
 
   describe('a name that is taken at the first try, by a role that may not read', () => {
-    const taken = /may not read it to compare[^]*next try assumes that it is ours[^]*s3:GetObject/
+    const taken =
+      /may not read it to compare[^]*next try assumes that the stored manifest is ours[^]*s3:GetObject/
 
     it('is reported, and at the next try taken for ours, as after a restart: a proxy had repeated the put', async () => {
       setup.bucket.mayRead = false
