@@ -76,8 +76,9 @@ const chanceOf = ({ came, lost }: Width, failures: number): number =>
 const isChance = (width: Width, failures: number): boolean =>
   failures < 2 || chanceOf(width, failures) >= UNLIKELY
 
+/** Five at least: where a good line has just become a flaky one, earlier answers say nothing of it. */
 export const isSurelyNoChance = (width: Width, failures: number): boolean =>
-  failures > 2 && chanceOf(width, failures) < VERY_UNLIKELY
+  failures > 4 && chanceOf(width, failures) < VERY_UNLIKELY
 
 /**
  * A window failed. `seenMs`: the span of the part that arrived; 0: nothing. Returns true if

@@ -123,9 +123,9 @@ test('if the API failed at every width, all is as wide as before', () => {
   expect([width.ms, width.failedMs]).toEqual([DAY, null])
 })
 
-test('three failures beside good answers are no chance on a good line, and far more are on a flaky one', () => {
-  expect(isSurelyNoChance(onGoodLine(), 2)).toBe(false)
-  expect(isSurelyNoChance(onGoodLine(), 3)).toBe(true)
+test('five failures beside good answers are not chance on a good line, far more may be on a flaky one', () => {
+  expect(isSurelyNoChance(onGoodLine(), 4)).toBe(false)
+  expect(isSurelyNoChance(onGoodLine(), 5)).toBe(true)
   const flaky = { ...freshWidth(), came: 13, lost: 26 }
   expect(isSurelyNoChance(flaky, 16)).toBe(false)
   expect(isSurelyNoChance(flaky, 18)).toBe(true)
