@@ -149,7 +149,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
-        find: 'return this.#inARow >= MOST_IN_A_ROW',
+        find: 'return this.#inARow >= MAX_IN_A_ROW',
         replace: 'return this.#inARow < 0',
       },
     ],
@@ -874,8 +874,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/delivery/policy.ts',
-        find: 'wanted(run, index) && !denied(run, index)',
-        replace: 'wanted(run, index) && (run.onlySink !== undefined || !denied(run, index))',
+        find: 'wanted(slice, index) && !denied(slice, index)',
+        replace: 'wanted(slice, index) && (slice.onlySink !== undefined || !denied(slice, index))',
       },
     ],
     tests: [

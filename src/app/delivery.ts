@@ -326,7 +326,7 @@ function sliceOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): Chun
  * The sink's own sources and types, also for replays; entries addressed to one sink are only for
  * that sink.
  */
-function entryFilterOf(config: SinkConfig): (run: ChunkSlice, index: number) => boolean {
+function entryFilterOf(config: SinkConfig): (slice: ChunkSlice, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)
@@ -340,9 +340,9 @@ function entryFilterOf(config: SinkConfig): (run: ChunkSlice, index: number) => 
     }
     return answer
   }
-  return (run, index) => {
-    if (run.onlySink !== undefined && run.onlySink !== config.name) return false
-    if (!sources.has(run.stream.source)) return false
-    return everything || typeWanted(run.entries.type(index))
+  return (slice, index) => {
+    if (slice.onlySink !== undefined && slice.onlySink !== config.name) return false
+    if (!sources.has(slice.stream.source)) return false
+    return everything || typeWanted(slice.entries.type(index))
   }
 }

@@ -17,14 +17,14 @@ export type Assurance = 'stored' | 'received' | 'sent'
  * on the entry; must not fail. One instance serves one sink: it may cache what the last run's
  * entries have in common, for speed only.
  */
-export type Format = (run: ChunkSlice, index: number, out: ByteWriter) => void
+export type Format = (slice: ChunkSlice, index: number, out: ByteWriter) => void
 
 /**
  * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. As
  * with a format, the bytes depend only on its arguments, and the cache of the last run is for speed
  * only.
  */
-export type Frame = (run: ChunkSlice, index: number, out: ByteWriter, format: Format) => void
+export type Frame = (slice: ChunkSlice, index: number, out: ByteWriter, format: Format) => void
 
 /** Framed lines of a batch in one buffer, in journal order. */
 export interface Lines {
@@ -34,7 +34,7 @@ export interface Lines {
   readonly ends: Uint32Array
   /** sequence number of line i */
   readonly seqs: Float64Array
-  /** The entry of line i, for a document id or a message key. Made at each call: keep the result. */
+  /** The entry of line i, for a document id or a message key; for sinks with `usesEntries`. Made at each call: keep the result. */
   entry(index: number): LineEntry
 }
 
@@ -148,6 +148,8 @@ export interface Sink extends Receiver {
    * lower than the settings allow.
    */
   readonly maxEntries?: number | undefined
+  /** The sink calls `lines.entry`: ids are kept with the lines, which costs time. */
+  readonly usesEntries?: boolean | undefined
   /**
    * Called before a batch is sent for the first time; its result is written to the in-flight record
    * before `deliver`.

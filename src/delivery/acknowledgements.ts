@@ -15,14 +15,14 @@ interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
 }
 
-export interface Judged extends TakenBatch {
+export interface ResolvedBatch extends TakenBatch {
   /** why it is sent again; undefined: confirmed */
   readonly error: unknown
 }
 
 interface Waiting extends TakenBatch {
-  readonly judgement: Promise<void>
-  judged: Judged | undefined
+  readonly resolution: Promise<void>
+  resolved: ResolvedBatch | undefined
 }
 
 const NO_TIMES = new Float64Array(0)
@@ -51,8 +51,8 @@ export class Unconfirmed {
   }
 
   /** The first with a result; it stays until it is acknowledged or has expired. */
-  get judged(): Judged | undefined {
-    return this.#waiting.find(({ judged }) => judged)?.judged
+  get resolved(): ResolvedBatch | undefined {
+    return this.#waiting.find(({ resolved }) => resolved)?.resolved
   }
 
   /**
@@ -77,17 +77,17 @@ export class Unconfirmed {
   }
 
   /** A batch taken before a crash, known from its in-flight record. */
-  resume(inFlight: InFlight, loaded: Loaded, later: Confirmation, signal: AbortSignal): void {
-    this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), later, signal)
+  resume(inFlight: InFlight, loaded: Loaded, confirmation: Confirmation, signal: AbortSignal): void {
+    this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), confirmation, signal)
   }
 
   /** Acknowledges a confirmed batch. */
-  async ack(judged: Judged): Promise<void> {
+  async ack(resolved: ResolvedBatch): Promise<void> {
     const { journal, sink } = this.#options
-    const { inFlight, times, outcomes } = judged
+    const { inFlight, times, outcomes } = resolved
     const { first, last } = inFlight
     await journal.ack(sink.name, { first, through: last, rejected: [], outcomes })
-    this.#remove(judged)
+    this.#remove(resolved)
     this.#reports.acknowledged({ times, filtered: filteredOf(outcomes), rejected: [] })
   }
 
@@ -96,12 +96,12 @@ export class Unconfirmed {
    * acknowledged, until `signal` aborts. A batch that expires, or cannot be recorded now, keeps its
    * in-flight record for the next process.
    */
-  async hearOut(signal: AbortSignal): Promise<void> {
+  async awaitConfirmations(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
         this.takeExpired()
-        const { judged } = this
-        if (judged) await this.ack(judged)
+        const { resolved } = this
+        if (resolved) await this.ack(resolved)
         else if (this.size === 0 || signal.aborted) return
         else await this.wait(Infinity, signal)
       }
@@ -111,9 +111,9 @@ export class Unconfirmed {
   }
 
   /** All batches to send again, in the order in which they were sent. */
-  takeExpired(): readonly Judged[] {
-    const expired = this.#waiting.flatMap(({ judged }) => (judged?.error === undefined ? [] : [judged]))
-    for (const judged of expired) this.#remove(judged)
+  takeExpired(): readonly ResolvedBatch[] {
+    const expired = this.#waiting.flatMap(({ resolved }) => (resolved?.error === undefined ? [] : [resolved]))
+    for (const resolved of expired) this.#remove(resolved)
     return expired
   }
 
@@ -139,7 +139,7 @@ export class Unconfirmed {
     try {
       await Promise.race([
         untilAborted(tether.signal),
-        ...this.#waiting.map(({ judgement }) => judgement),
+        ...this.#waiting.map(({ resolution }) => resolution),
         ...(withinMs === Infinity ? [] : [clock.sleep(withinMs, tether.signal)]),
         ...others(tether.signal),
       ])
@@ -148,19 +148,19 @@ export class Unconfirmed {
     }
   }
 
-  #add(batch: TakenBatch, later: Confirmation, signal: AbortSignal): void {
+  #add(batch: TakenBatch, confirmation: Confirmation, signal: AbortSignal): void {
     const waiting: Waiting = {
       ...batch,
-      judged: undefined,
-      judgement: later.confirmed(signal).then(
-        () => void (waiting.judged = { ...batch, error: undefined }),
-        (error: unknown) => void (waiting.judged = { ...batch, error }),
+      resolved: undefined,
+      resolution: confirmation.confirmed(signal).then(
+        () => void (waiting.resolved = { ...batch, error: undefined }),
+        (error: unknown) => void (waiting.resolved = { ...batch, error }),
       ),
     }
     this.#waiting.push(waiting)
   }
 
-  #remove({ inFlight }: Judged): void {
+  #remove({ inFlight }: ResolvedBatch): void {
     this.#waiting.splice(
       this.#waiting.findIndex((waiting) => waiting.inFlight === inFlight),
       1,
@@ -211,7 +211,7 @@ interface Counted extends Acknowledgement {
   readonly outcomes: readonly DayOutcomes[]
 }
 
-interface Settled {
+interface AckedBatch {
   readonly acknowledgement: Acknowledgement
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
@@ -219,7 +219,7 @@ interface Settled {
 }
 
 /** How far the receiver answered: the acknowledged lines, and the filtered entries around them. */
-export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): Settled {
+export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): AckedBatch {
   const answered = answeredOf(loaded, outcome)
   const acknowledgement = counted(sink, loaded, { first: loaded.first, ...answered })
   return {
@@ -280,7 +280,7 @@ function takenOf(
   inFlight: InFlight,
   loaded: Loaded,
   outcome: Outcome,
-  later: Confirmation,
+  confirmation: Confirmation,
 ): Taken {
   const { first, lines, times } = loaded
   const refusedAt = outcome.rejected[0]?.index
@@ -288,7 +288,7 @@ function takenOf(
   const last = end === lines.count ? loaded.last : (lines.seqs[end] ?? 0) - 1
   const behind = { ...answeredOf(loaded, outcome), first: last + 1 }
   return {
-    inFlight: { ...inFlight, first, last, detail: later.detail },
+    inFlight: { ...inFlight, first, last, detail: confirmation.detail },
     times: times.slice(0, end),
     outcomes: counted(sink, loaded, { first, through: last, rejected: [] }).outcomes,
     rejectedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),

@@ -5,7 +5,7 @@ import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
 import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
-import type { Judged } from './acknowledgements.ts'
+import type { ResolvedBatch } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
 import type { Loaded, LoaderOptions, Wish } from './loader.ts'
 import type { StepResult, Dispatcher } from './loop.ts'
@@ -42,7 +42,7 @@ const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
  * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
  * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
  * left     | in-flight record of an earlier process        | unconfirmed, or one of again
- * judged   | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
+ * resolved | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
  * sending  | its record is written; else the next of again | answered; on failure unchanged; rejected whole: framed again, smaller;
  *          |                                               | answered in part (retry): unchanged, with the lines that are left
  * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
@@ -50,7 +50,7 @@ const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
 export class BatchDispatcher implements Dispatcher {
   readonly #options: DispatcherOptions
   readonly #loader: Loader
-  readonly #ahead: Prefetch
+  readonly #prefetch: Prefetch
   readonly #reports: DeliveryReports
   readonly #unconfirmed: Unconfirmed
   readonly #leftInFlight: LeftInFlight
@@ -65,7 +65,7 @@ export class BatchDispatcher implements Dispatcher {
     const options = { ...given, limits: limitsIn(given.memory, given.limits) }
     this.#options = options
     this.#loader = new Loader(options)
-    this.#ahead = new Prefetch(this.#loader, options.sink)
+    this.#prefetch = new Prefetch(this.#loader, options.sink)
     this.#reports = new DeliveryReports(options)
     this.#unconfirmed = new Unconfirmed(options, this.#reports)
     this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
@@ -78,27 +78,27 @@ export class BatchDispatcher implements Dispatcher {
    * ConnectorError if nothing could be acknowledged; the next call sends the same batch again.
    */
   async step(signal: AbortSignal): Promise<StepResult> {
-    if (this.#answered) return this.#noteAnswer(this.#answered, signal)
+    if (this.#answered) return this.#recordAnswer(this.#answered, signal)
     for (const inFlight of await this.#leftInFlight.resume(signal)) this.#sendAgain(inFlight)
-    const { judged } = this.#unconfirmed
-    if (judged) return this.#conclude(judged)
+    const { resolved } = this.#unconfirmed
+    if (resolved) return this.#conclude(resolved)
     this.#sending ??= this.#again.shift()
     return this.#sending ? this.#send(this.#sending, signal) : this.#begin(signal)
   }
 
-  async hearOut(signal: AbortSignal): Promise<void> {
-    await this.#unconfirmed.hearOut(signal)
+  async awaitConfirmations(signal: AbortSignal): Promise<void> {
+    await this.#unconfirmed.awaitConfirmations(signal)
     this.#reports.end()
   }
 
   async #begin(signal: AbortSignal): Promise<StepResult> {
     if (this.#unconfirmed.full) {
       // Waiting may take long, and other sinks can use the memory meanwhile.
-      this.#ahead.drop()
+      this.#prefetch.drop()
       await this.#unconfirmed.wait(this.#reports.logDue(), signal)
       return 'worked'
     }
-    const loaded = this.#ahead.take() ?? (await this.#loader.load(this.#wish(), signal))
+    const loaded = this.#prefetch.take() ?? (await this.#loader.load(this.#wish(), signal))
     if (typeof loaded === 'number') return this.#idle(loaded, signal)
     if (loaded.lines.count === 0) {
       await this.#answer({ inFlight: undefined, loaded, outcome: NOTHING }, signal)
@@ -158,7 +158,7 @@ export class BatchDispatcher implements Dispatcher {
     const { sink, reporter } = this.#options
     const { inFlight } = sending
     // Do not wait for memory while keeping an unsent batch: that batch may be using the memory.
-    if (!sending.loaded) this.#ahead.drop()
+    if (!sending.loaded) this.#prefetch.drop()
     const loaded = (sending.loaded ??= await this.#loader.reload(inFlight, signal, this.#linesLeft(sending)))
     // The sink may not want any of it now: its settings changed since the crash.
     if (loaded.lines.count === 0) return this.#answer({ inFlight, loaded, outcome: NOTHING }, signal)
@@ -175,7 +175,7 @@ export class BatchDispatcher implements Dispatcher {
     // entry. An error here is ignored: the batch meets it again when it is sent.
     const looking = this.#isIsolating
       ? undefined
-      : this.#ahead.look(this.#wish(inFlight)).catch(() => undefined)
+      : this.#prefetch.look(this.#wish(inFlight)).catch(() => undefined)
     let outcome: Outcome
     try {
       outcome = await sink.deliver(delivery, signal)
@@ -247,10 +247,10 @@ export class BatchDispatcher implements Dispatcher {
 
   #answer(answered: Answered, signal: AbortSignal): Promise<StepResult> {
     this.#answered = answered
-    return this.#noteAnswer(answered, signal)
+    return this.#recordAnswer(answered, signal)
   }
 
-  async #noteAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
+  async #recordAnswer({ inFlight, loaded, outcome }: Answered, signal: AbortSignal): Promise<StepResult> {
     const { confirmation } = outcome
     if (confirmation && inFlight) {
       await this.#unconfirmed.add(inFlight, loaded, { ...outcome, confirmation }, signal)
@@ -268,27 +268,27 @@ export class BatchDispatcher implements Dispatcher {
     const { journal, sink } = this.#options
     const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
     const whole = outcome.acknowledged === loaded.lines.count
-    const ahead = whole && !this.#isIsolating ? this.#ahead.wanted : undefined
+    const prefetched = whole && !this.#isIsolating ? this.#prefetch.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
     // its error when it is sent.
-    const next = ahead && (await this.#inFlightOf(ahead, signal).catch(() => undefined))
+    const next = prefetched && (await this.#inFlightOf(prefetched, signal).catch(() => undefined))
     if (acknowledgement.through >= acknowledgement.first)
       await journal.ack(sink.name, { ...acknowledgement, next })
     this.#answered = undefined
     this.#sending = undefined
-    if (next) this.#sending = { loaded: this.#ahead.take(), inFlight: next, possibleDuplicate: false }
+    if (next) this.#sending = { loaded: this.#prefetch.take(), inFlight: next, possibleDuplicate: false }
     this.#reports.acknowledged({ times, filtered, rejected: acknowledgement.rejected })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
-  async #conclude(judged: Judged): Promise<StepResult> {
-    if (judged.error === undefined) {
-      await this.#unconfirmed.ack(judged)
+  async #conclude(resolved: ResolvedBatch): Promise<StepResult> {
+    if (resolved.error === undefined) {
+      await this.#unconfirmed.ack(resolved)
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
     for (const { inFlight } of this.#unconfirmed.takeExpired()) this.#sendAgain(inFlight)
-    throw judged.error as Error
+    throw resolved.error as Error
   }
 
   #sendAgain(inFlight: InFlight): void {
@@ -298,7 +298,7 @@ export class BatchDispatcher implements Dispatcher {
   /** Drops the batch and the prefetched one: both are framed again. */
   #release(loaded: Loaded): void {
     this.#loader.free(loaded)
-    this.#ahead.drop()
+    this.#prefetch.drop()
   }
 }
 
@@ -404,17 +404,17 @@ class LeftInFlight {
     for (;;) {
       const [inFlight] = this.#inFlightBatches
       if (!inFlight) return this.#again.splice(0)
-      await this.#judge(inFlight, signal)
+      await this.#resumeOne(inFlight, signal)
       this.#inFlightBatches.shift()
     }
   }
 
-  async #judge(inFlight: InFlight, signal: AbortSignal): Promise<void> {
+  async #resumeOne(inFlight: InFlight, signal: AbortSignal): Promise<void> {
     const { sink, shape, log } = this.#options
-    const later = sink.resume?.(inFlight.detail)
-    if (later) {
+    const confirmation = sink.resume?.(inFlight.detail)
+    if (confirmation) {
       const loaded = await this.#loader.reload(inFlight, signal)
-      this.#unconfirmed.resume(inFlight, loaded, later, signal)
+      this.#unconfirmed.resume(inFlight, loaded, confirmation, signal)
       this.#loader.free(loaded)
       return
     }
@@ -440,7 +440,7 @@ class LeftInFlight {
 // settings, or to a proxy that corrupts what it passes on.
 
 /** From this many in a row on, the entries are probably not at fault. */
-const MOST_IN_A_ROW = 10
+const MAX_IN_A_ROW = 10
 
 export class RejectionRun {
   readonly #sink: string
@@ -454,10 +454,10 @@ export class RejectionRun {
   /** Call once per answer. */
   count({ acknowledged, rejected, retry }: Outcome): void {
     const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
-    const later = new Set(retry?.indices)
+    const again = new Set(retry?.indices)
     let last = 0
     for (let index = acknowledged - 1; index >= 0; index--) {
-      if (later.has(index)) continue
+      if (again.has(index)) continue
       const own = owns.get(index)
       if (own === undefined) {
         this.#inARow = last
@@ -470,7 +470,7 @@ export class RejectionRun {
 
   /** True: from now on one line is tried at a time. */
   get isTooLong(): boolean {
-    return this.#inARow >= MOST_IN_A_ROW
+    return this.#inARow >= MAX_IN_A_ROW
   }
 
   /**
@@ -482,7 +482,7 @@ export class RejectionRun {
     if (!this.isTooLong) return
     throw new ConnectorError(
       'misconfigured',
-      `Sink ${this.#sink}: its receiver has refused ${MOST_IN_A_ROW} or more entries in a row and accepted none between, so the entries are probably not at fault. Its reasons: \`auditferry dead-letters list --sink ${this.#sink}\`. Check whether a proxy changes what is sent, and whether the sink's settings fit. Entries are tried one at a time until one is accepted; send the dead letters again with \`auditferry dead-letters retry --sink ${this.#sink}\``,
+      `Sink ${this.#sink}: its receiver has refused ${MAX_IN_A_ROW} or more entries in a row and accepted none between, so the entries are probably not at fault. Its reasons: \`auditferry dead-letters list --sink ${this.#sink}\`. Check whether a proxy changes what is sent, and whether the sink's settings fit. Entries are tried one at a time until one is accepted; send the dead letters again with \`auditferry dead-letters retry --sink ${this.#sink}\``,
     )
   }
 }

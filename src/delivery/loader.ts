@@ -3,7 +3,7 @@
 import { ID_END, ID_START } from '../contracts/entries.ts'
 import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
-import type { Format, Frame, LineEntry, Lines } from '../contracts/sink.ts'
+import type { Format, Frame, LineEntry, Lines, Sink } from '../contracts/sink.ts'
 import { ByteWriter, isLarge } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
@@ -30,7 +30,7 @@ export function limitsIn(share: MemoryBudget, limits: BatchLimits): BatchLimits 
 }
 
 export interface LoaderOptions extends DeliveryOptions {
-  readonly sink: { readonly name: string; readonly frame: Frame }
+  readonly sink: Pick<Sink, 'name' | 'frame' | 'usesEntries'>
   readonly limits: BatchLimits
 }
 
@@ -58,15 +58,15 @@ export class Loader {
    */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
-    const held = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
-    return typeof held === 'number' ? held : this.#frame(held, this.#lineBytes(wish))
+    const taken = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
+    return typeof taken === 'number' ? taken : this.#frame(taken, this.#lineBytes(wish))
   }
 
   /** Like `load`, if a batch may be sent now and its memory is free right now; else undefined. */
   async loadIfFree(wish: Wish): Promise<Loaded | undefined> {
     const { limits, memory } = this.#options
-    const held = await takeIfFree(memory, this.#reading(wish), limits.maxBytes)
-    return held && this.#frame(held, this.#lineBytes(wish))
+    const taken = await takeIfFree(memory, this.#reading(wish), limits.maxBytes)
+    return taken && this.#frame(taken, this.#lineBytes(wish))
   }
 
   #reading(wish: Wish) {
@@ -116,21 +116,21 @@ export class Loader {
   }
 
   /** Call once: the buffer belongs to another batch afterwards. */
-  free({ giveBack, writer }: Loaded): void {
-    giveBack()
+  free({ release, writer }: Loaded): void {
+    release()
     if (writer.bytes.length <= BATCH_SPARE_BYTES) this.#spare.push(writer)
   }
 
-  #frame({ batch, giveBack }: Held, maxBytes: number, wanted = this.#framing.wanted): Loaded {
+  #frame({ batch, release }: ReservedBatch, maxBytes: number, wanted = this.#framing.wanted): Loaded {
     try {
       return frameBatch(
         batch,
-        { ...this.#framing, wanted, maxBytes },
+        { ...this.#framing, wanted, maxBytes, keepsEntries: this.#options.sink.usesEntries },
         this.#spare.pop() ?? new ByteWriter(),
-        giveBack,
+        release,
       )
     } catch (error) {
-      giveBack()
+      release()
       throw error
     }
   }
@@ -142,7 +142,7 @@ export class Loader {
 export interface Framing {
   readonly sink: { readonly frame: Frame }
   readonly format: Format
-  readonly wanted: (run: ChunkSlice, index: number) => boolean
+  readonly wanted: (slice: ChunkSlice, index: number) => boolean
 }
 
 /**
@@ -156,7 +156,7 @@ export function framingOf({
   redact,
 }: Framing & { readonly redact?: Redact | undefined }): Framing {
   if (!redact) return { sink, format, wanted }
-  const frame = redactedFrame((run, index, out, inner) => sink.frame(run, index, out, inner), redact)
+  const frame = redactedFrame((slice, index, out, inner) => sink.frame(slice, index, out, inner), redact)
   return { sink: { frame }, format, wanted }
 }
 
@@ -164,6 +164,8 @@ export function framingOf({
 export interface BatchFraming extends Framing {
   /** of framed lines; the first line is always in it, however long */
   readonly maxBytes: number
+  /** `Sink.usesEntries` */
+  readonly keepsEntries?: boolean | undefined
 }
 
 /** A batch with its lines. The lines are in `writer` until the loader frees it. */
@@ -177,7 +179,7 @@ export interface Loaded {
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
-  readonly giveBack: Release
+  readonly release: Release
 }
 
 /**
@@ -189,26 +191,30 @@ export function frameBatch(
   batch: Batch,
   framing: BatchFraming,
   writer: ByteWriter,
-  giveBack: Release,
+  release: Release,
 ): Loaded {
   writer.clear()
   const into: Columns = {
     ends: new Uint32Array(batch.count),
     seqs: new Float64Array(batch.count),
     times: new Float64Array(batch.count),
-    ids: new ByteWriter(batch.count * USUAL_ID_BYTES),
-    idEnds: new Uint32Array(batch.count),
-    versions: new Uint32Array(batch.count),
+    entries: framing.keepsEntries
+      ? {
+          ids: new ByteWriter(batch.count * USUAL_ID_BYTES),
+          idEnds: new Uint32Array(batch.count),
+          versions: new Uint32Array(batch.count),
+        }
+      : undefined,
   }
   const { count, last } = frameSlices(batch, framing, writer, into)
   const ends = into.ends.subarray(0, count)
   const seqs = into.seqs.subarray(0, count)
   const times = into.times.subarray(0, count)
-  giveBack(writer.length + into.ids.length)
+  release(writer.length + (into.entries?.ids.length ?? 0))
   const slices = batch.slices.map(countedSlice)
   const entry = (index: number) => entryOf(into, slices, index)
   const lines = { count, bytes: writer.view(), ends, seqs, entry }
-  return { first: batch.first, last, lines, slices, times, writer, giveBack }
+  return { first: batch.first, last, lines, slices, times, writer, release }
 }
 
 const USUAL_ID_BYTES = 36
@@ -218,18 +224,20 @@ interface Columns {
   readonly ends: Uint32Array
   readonly seqs: Float64Array
   readonly times: Float64Array
-  readonly ids: ByteWriter
-  readonly idEnds: Uint32Array
-  readonly versions: Uint32Array
+  /** Copied, because the entries' raw bytes are released: only for a sink that asks for them. */
+  readonly entries:
+    { readonly ids: ByteWriter; readonly idEnds: Uint32Array; readonly versions: Uint32Array } | undefined
 }
 
 function entryOf(
-  { seqs, times, ids, idEnds, versions }: Columns,
+  { seqs, times, entries }: Columns,
   slices: readonly CountedSlice[],
   index: number,
 ): LineEntry {
   const slice = slices.findLast(({ firstSeq }) => firstSeq <= (seqs[index] as number))
   if (!slice) throw new Error(`The batch has no line ${index}`)
+  if (!entries) throw new Error('A sink that calls `lines.entry` sets `usesEntries`')
+  const { ids, idEnds, versions } = entries
   return {
     stream: slice.stream,
     id: ids.view().toString('utf8', idEnds[index - 1] ?? 0, idEnds[index]),
@@ -246,25 +254,28 @@ function frameSlices(
 ) {
   let count = 0
   let last = batch.first - 1
-  for (const run of batch.slices) {
-    const size = run.entries.count
+  for (const slice of batch.slices) {
+    const size = slice.entries.count
     for (let i = 0; i < size; i++) {
-      if (wanted(run, i)) {
+      if (wanted(slice, i)) {
         const before = writer.length
-        sink.frame(run, i, writer, format)
+        sink.frame(slice, i, writer, format)
         if (writer.length > maxBytes && count > 0) {
           writer.length = before
           return { count, last }
         }
-        const { entries } = run
-        into.seqs[count] = run.firstSeq + i
+        const { entries } = slice
+        const kept = into.entries
+        into.seqs[count] = slice.firstSeq + i
         into.times[count] = entries.times[i] as number
-        into.ids.copy(entries.bytes, entries.column(i, ID_START), entries.column(i, ID_END))
-        into.idEnds[count] = into.ids.length
-        into.versions[count] = entries.version(i)
+        if (kept) {
+          kept.ids.copy(entries.bytes, entries.column(i, ID_START), entries.column(i, ID_END))
+          kept.idEnds[count] = kept.ids.length
+          kept.versions[count] = entries.version(i)
+        }
         into.ends[count++] = writer.length
       }
-      last = run.firstSeq + i
+      last = slice.firstSeq + i
     }
   }
   return { count, last }
@@ -283,10 +294,10 @@ export interface ShareOptions {
   readonly clock: Pick<Clock, 'sleep'>
 }
 
-export interface Held {
+export interface ReservedBatch {
   readonly batch: Batch
   /** call when done, and earlier for each part that is released */
-  readonly giveBack: Release
+  readonly release: Release
 }
 
 /**
@@ -315,14 +326,14 @@ async function look<Nothing extends number | undefined>(
   memory: MemoryBudget,
   read: Read<Nothing>,
   mostBytes: number,
-): Promise<Held | { readonly wantedBytes: number } | Nothing> {
+): Promise<ReservedBatch | { readonly wantedBytes: number } | Nothing> {
   return memory.oneByOne(async () => {
     const found = await read(mostBytes, memory.freeBytes / FORMS)
     if (typeof found !== 'object') return found
     if ('rawBytes' in found) return { wantedBytes: FORMS * found.rawBytes }
     const wantedBytes = memoryBytes(found)
-    const giveBack = memory.tryReserve(wantedBytes)
-    return giveBack ? { batch: found, giveBack } : { wantedBytes }
+    const release = memory.tryReserve(wantedBytes)
+    return release ? { batch: found, release } : { wantedBytes }
   })
 }
 
@@ -331,7 +342,7 @@ async function takeIfFree(
   memory: MemoryBudget,
   read: Read<number>,
   mostBytes: number,
-): Promise<Held | undefined> {
+): Promise<ReservedBatch | undefined> {
   // Do not read a batch only to find out that there is no memory for it.
   if (memory.full) return undefined
   const found = await look(memory, read, mostBytes)
@@ -347,22 +358,22 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
   read: Read<Nothing>,
   mostBytes: number,
   signal: AbortSignal,
-): Promise<Held | Nothing> {
+): Promise<ReservedBatch | Nothing> {
   const found = await look(memory, read, mostBytes)
   if (typeof found !== 'object' || 'batch' in found) return found
   // A sink with entries to send is not idle: this wait counts as sending.
   reporter.state('sending')
-  const giveBack = await memory.reserve(found.wantedBytes, signal)
+  const release = await memory.reserve(found.wantedBytes, signal)
   try {
     // The party that freed memory may have been resumed by the end of an answer, and keeps that
     // answer in memory until its turn of the event loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
-    if (typeof again === 'object') return { batch: whole(again), giveBack }
-    giveBack()
+    if (typeof again === 'object') return { batch: whole(again), release }
+    release()
     return again
   } catch (error) {
-    giveBack()
+    release()
     throw error
   }
 }

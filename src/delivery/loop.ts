@@ -46,7 +46,7 @@ export async function runDispatcher(
       await options.clock.sleep(delayAfter(options, error, failures), signal)
     }
   }
-  await dispatcher.hearOut?.(cut)
+  await dispatcher.awaitConfirmations?.(cut)
 }
 
 async function waitForMore(
@@ -119,7 +119,7 @@ export interface Dispatcher {
    * At a stop, after the last step: records answers that still arrive, until none can or `signal`
    * aborts. Absent: there are none.
    */
-  hearOut?(signal: AbortSignal): Promise<void>
+  awaitConfirmations?(signal: AbortSignal): Promise<void>
 }
 
 export interface LoopOptions {
@@ -145,7 +145,7 @@ export const sendsAtOnce = ({ nothingMoreComes, nothingDue = nothingMoreComes }:
 export interface DeliveryOptions extends LoopOptions {
   readonly format: Format
   /** which entries of the journal this sink wants */
-  readonly wanted: (run: ChunkSlice, index: number) => boolean
+  readonly wanted: (slice: ChunkSlice, index: number) => boolean
   /** which parts of an entry this sink may not see; absent: it sees all */
   readonly redact?: Redact | undefined
   /** hash of all settings that shape the bytes sent */

@@ -20,11 +20,11 @@ import type { Seq } from '../core/sequence.ts'
 import { DAY_MS, dayText } from '../core/time.ts'
 import { filteredOf } from './acknowledgements.ts'
 import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
-import type { Framing, Held, ShareOptions } from './loader.ts'
+import type { Framing, ReservedBatch, ShareOptions } from './loader.ts'
 import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
-import { Delays, Tally, dayOf } from './reporting.ts'
+import { Delays, OutcomeSums, dayOf } from './reporting.ts'
 
 export interface ObjectDispatcherOptions extends DeliveryOptions {
   readonly sink: ObjectSink
@@ -129,7 +129,7 @@ export class ObjectDispatcher implements Dispatcher {
   }
 
   /** Whether the range is full. */
-  #count({ batch, giveBack }: Held): boolean {
+  #count({ batch, release }: ReservedBatch): boolean {
     try {
       const { sink } = this.#options
       const open = this.#open
@@ -137,7 +137,7 @@ export class ObjectDispatcher implements Dispatcher {
       if (open.last !== undefined && batch.first !== open.last + 1) return true
       return open.add(batch, this.#framing, sink.objects.maxBytes, sink.name)
     } finally {
-      giveBack()
+      release()
     }
   }
 
@@ -226,14 +226,21 @@ interface ClosedRange {
   readonly stored: StoredObject[]
   readonly contents: Contents[]
   /** of the last pass, which read every entry of the range */
-  outcomes: Tally
+  outcomes: OutcomeSums
   /** the last pass found no group that is not done or waiting */
   complete: boolean
 }
 
 function closedBy(inFlight: InFlight): ClosedRange {
   const lists = { waiting: [], stored: [], contents: [] }
-  return { inFlight, groups: new Groups(), ...lists, done: new Set(), outcomes: new Tally(), complete: false }
+  return {
+    inFlight,
+    groups: new Groups(),
+    ...lists,
+    done: new Set(),
+    outcomes: new OutcomeSums(),
+    complete: false,
+  }
 }
 
 /** Drops waiting objects: the journal still has the entries, and they get the same names again. */
@@ -261,7 +268,7 @@ function takePiece(
   after: Seq | undefined,
   maxEntries: number,
   signal: AbortSignal,
-): Promise<Held | undefined> {
+): Promise<ReservedBatch | undefined> {
   const { journal, sink, memory } = options
   const most = Math.min(PIECE.maxEntries, maxEntries)
   const read = (maxBytes: number, loneBytes?: number) =>
@@ -297,9 +304,9 @@ export class Groups {
   #day = NaN
   #last: ObjectGroup | undefined
 
-  of(run: ChunkSlice, index: number): ObjectGroup {
-    const day = dayOf(run, index)
-    const undated = this.#undatedOf(run)
+  of(slice: ChunkSlice, index: number): ObjectGroup {
+    const day = dayOf(slice, index)
+    const undated = this.#undatedOf(slice)
     if (this.#last && this.#undated === undated && this.#day === day) return this.#last
     this.#undated = undated
     this.#day = day
@@ -327,7 +334,7 @@ export class OpenRange {
   oldestAt = 0
   count = 0
   /** counts of unwanted entries: all there is to acknowledge in a range with no wanted entry */
-  readonly filtered = new Tally()
+  readonly filtered = new OutcomeSums()
   #bytes = 0
   readonly #groups = new Groups()
   readonly #met = new Set<ObjectGroup>()
@@ -338,17 +345,17 @@ export class OpenRange {
    */
   add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
-    for (const run of piece.slices)
-      for (let i = 0; i < run.entries.count; i++) {
-        if (wanted(run, i)) {
-          sink.frame(run, i, this.#scratch, format)
+    for (const slice of piece.slices)
+      for (let i = 0; i < slice.entries.count; i++) {
+        if (wanted(slice, i)) {
+          sink.frame(slice, i, this.#scratch, format)
           const { length } = this.#scratch
           this.#scratch.clear(ENTRY_SPARE_BYTES)
-          if (!this.#fits(this.#groups.of(run, i), length, maxBytes)) return true
-          if (this.count++ === 0) this.oldestAt = run.appendedAt
+          if (!this.#fits(this.#groups.of(slice, i), length, maxBytes)) return true
+          if (this.count++ === 0) this.oldestAt = slice.appendedAt
           this.#bytes += length
-        } else this.filtered.addFiltered(run, i, name)
-        this.last = run.firstSeq + i
+        } else this.filtered.addFiltered(slice, i, name)
+        this.last = slice.firstSeq + i
       }
     return this.#bytes >= maxBytes
   }
@@ -424,15 +431,15 @@ async function writeLot(
   signal: AbortSignal,
 ): Promise<void> {
   const { inFlight } = closed
-  closed.outcomes = new Tally()
+  closed.outcomes = new OutcomeSums()
   const lot = new Lot(options, framing, closed)
   try {
     for (let at = inFlight.first - 1; at < inFlight.last;) {
-      const { batch, giveBack } = await pieceOf(options, at, inFlight.last, signal)
+      const { batch, release } = await pieceOf(options, at, inFlight.last, signal)
       try {
         await lot.add(batch)
       } finally {
-        giveBack()
+        release()
       }
       at = batch.last
     }
@@ -444,10 +451,15 @@ async function writeLot(
   }
 }
 
-async function pieceOf(options: WritingOptions, after: Seq, last: Seq, signal: AbortSignal): Promise<Held> {
+async function pieceOf(
+  options: WritingOptions,
+  after: Seq,
+  last: Seq,
+  signal: AbortSignal,
+): Promise<ReservedBatch> {
   const piece = await takePiece(options, after, last - after, signal)
   if (piece?.batch.first === after + 1) return piece
-  piece?.giveBack()
+  piece?.release()
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
@@ -468,7 +480,7 @@ class Lot {
 
   /** Frames the entries of the piece that belong to its objects, and writes them to disk. */
   async add(piece: Batch): Promise<void> {
-    for (const run of piece.slices) await this.#frame(run)
+    for (const slice of piece.slices) await this.#frame(slice)
     for (const writing of this.#open.values()) await flush(writing)
   }
 
@@ -483,17 +495,17 @@ class Lot {
     await Promise.all([...this.#open.values()].map(({ object }) => object.discard()))
   }
 
-  async #frame(run: ChunkSlice): Promise<void> {
+  async #frame(slice: ChunkSlice): Promise<void> {
     const { sink, format, wanted } = this.#framing
     const { groups, done, outcomes } = this.#closed
     const nowMs = this.#options.clock.now()
-    for (let i = 0; i < run.entries.count; i++) {
-      if (!wanted(run, i)) {
-        outcomes.addFiltered(run, i, this.#options.sink.name)
+    for (let i = 0; i < slice.entries.count; i++) {
+      if (!wanted(slice, i)) {
+        outcomes.addFiltered(slice, i, this.#options.sink.name)
         continue
       }
-      outcomes.add(run, dayOf(run, i), run.replay ? 'replayed' : 'accepted')
-      const group = groups.of(run, i)
+      outcomes.add(slice, dayOf(slice, i), slice.replay ? 'replayed' : 'accepted')
+      const group = groups.of(slice, i)
       let writing = this.#open.get(group)
       if (!writing) {
         if (done.has(group)) continue
@@ -503,8 +515,8 @@ class Lot {
         }
         writing = await this.#begin(group)
       }
-      sink.frame(run, i, writing.writer, format)
-      writing.contents.add(run.firstSeq + i, run.entries.at(i), nowMs)
+      sink.frame(slice, i, writing.writer, format)
+      writing.contents.add(slice.firstSeq + i, slice.entries.at(i), nowMs)
     }
   }
 

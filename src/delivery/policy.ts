@@ -18,7 +18,7 @@ export interface PolicySettings {
   readonly deny?: Denied | undefined
 }
 
-type Wanted = (run: ChunkSlice, index: number) => boolean
+type Wanted = (slice: ChunkSlice, index: number) => boolean
 
 export interface Policy {
   /**
@@ -48,7 +48,7 @@ function policyOf({ redact = [], deny = {} }: PolicySettings, read: (path: strin
   const rules = redact.map((setting) => ruleOf(setting, read))
   const denied = Object.keys(deny).length > 0 ? deniedBy(deny) : undefined
   return {
-    allowed: (wanted) => (denied ? (run, index) => wanted(run, index) && !denied(run, index) : wanted),
+    allowed: (wanted) => (denied ? (slice, index) => wanted(slice, index) && !denied(slice, index) : wanted),
     redact: rules.length > 0 ? redactBy(rules) : undefined,
     shapes: rules.length > 0 || denied ? [JSON.stringify({ redact: rules.map(shapeOf), deny })] : [],
   }
@@ -87,8 +87,8 @@ export class AfterKeys implements Dispatcher {
     return this.#opened.step(signal)
   }
 
-  async hearOut(signal: AbortSignal): Promise<void> {
-    await this.#opened?.hearOut?.(signal)
+  async awaitConfirmations(signal: AbortSignal): Promise<void> {
+    await this.#opened?.awaitConfirmations?.(signal)
   }
 
   /** Unknown until it is open. */

@@ -197,7 +197,7 @@ function listedOf(values: readonly string[]): Listed {
  * `false` and `null` as written; an array or object equals nothing. If a name occurs twice, either
  * value counts.
  */
-export function deniedBy(rules: Denied): (run: ChunkSlice, index: number) => boolean {
+export function deniedBy(rules: Denied): (slice: ChunkSlice, index: number) => boolean {
   const find = findNameOf(Object.keys(rules))
   const lists = Object.values(rules).map(listedOf)
   return ({ entries }, index) => {
@@ -224,11 +224,11 @@ const USUAL_BYTES = 16 * 1024
 
 export function redactedFrame(frame: Frame, redact: Redact): Frame {
   const slab = new ByteWriter(USUAL_BYTES)
-  return (run, index, out, format) => {
-    if (redact(run.entries.raw(index), slab)) {
-      const entries = changedEntry(run.entries, index, slab)
-      frame({ ...run, entries, firstSeq: run.firstSeq + index }, 0, out, format)
-    } else frame(run, index, out, format)
+  return (slice, index, out, format) => {
+    if (redact(slice.entries.raw(index), slab)) {
+      const entries = changedEntry(slice.entries, index, slab)
+      frame({ ...slice, entries, firstSeq: slice.firstSeq + index }, 0, out, format)
+    } else frame(slice, index, out, format)
     slab.clear(ENTRY_SPARE_BYTES)
   }
 }

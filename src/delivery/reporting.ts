@@ -16,7 +16,7 @@ interface Listeners {
   readonly clock: Clock
 }
 
-interface Settled {
+interface AckedBatch {
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
   readonly filtered: number
@@ -26,7 +26,7 @@ interface Settled {
 /**
  * A receiver may give a different reason for each entry: at most this many are listed separately.
  */
-const MOST_REASONS = 100
+const MAX_REASONS = 100
 
 export class DeliveryReports {
   readonly #listeners: Listeners
@@ -40,13 +40,13 @@ export class DeliveryReports {
     this.#throttle = new LogThrottle(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
-  acknowledged({ times, filtered, rejected }: Settled): void {
+  acknowledged({ times, filtered, rejected }: AckedBatch): void {
     const { reporter, clock } = this.#listeners
     reporter.acknowledged({ accepted: times.length, deadLettered: rejected.length, filtered })
     if (times.length > 0) reportAccepted(reporter, clock.now(), times)
     for (const { code, reason } of rejected) {
       this.#codes.add(code)
-      if (this.#reasons.size < MOST_REASONS) this.#reasons.add(reason)
+      if (this.#reasons.size < MAX_REASONS) this.#reasons.add(reason)
     }
     this.#logDeadLetters(this.#throttle.next(rejected.length))
   }
@@ -151,7 +151,7 @@ type Sum = { -readonly [Key in keyof DayOutcomes]: DayOutcomes[Key] }
  * Adds up. The last source and day are cached, because entries nearly always come in the order of
  * their days.
  */
-export class Tally {
+export class OutcomeSums {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
 
@@ -169,8 +169,8 @@ export class Tally {
    * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
    * before its replay.
    */
-  addFiltered(run: CountedSlice, index: number, sink: string): void {
-    if (isOwn(run, sink) && !run.replay) this.add(run, dayOf(run, index), 'filtered')
+  addFiltered(slice: CountedSlice, index: number, sink: string): void {
+    if (isOwn(slice, sink) && !slice.replay) this.add(slice, dayOf(slice, index), 'filtered')
   }
 
   get sums(): readonly DayOutcomes[] {
@@ -183,14 +183,14 @@ export interface CountedSlice extends Omit<ChunkSlice, 'entries'> {
   readonly entries: Pick<ChunkSlice['entries'], 'count' | 'times'>
 }
 
-export const countedSlice = ({ entries: { count, times }, ...run }: ChunkSlice): CountedSlice => ({
-  ...run,
+export const countedSlice = ({ entries: { count, times }, ...slice }: ChunkSlice): CountedSlice => ({
+  ...slice,
   entries: { count, times },
 })
 
 /** Days since 1970, of the entry's own time. */
-export const dayOf = (run: CountedSlice, index: number): number =>
-  epochDay(run.entries.times[index] as number)
+export const dayOf = (slice: CountedSlice, index: number): number =>
+  epochDay(slice.entries.times[index] as number)
 
 /** True if the entry counts at this sink: entries addressed only to another sink never do. */
 const isOwn = ({ onlySink }: CountedSlice, sink: string): boolean =>
@@ -214,19 +214,19 @@ export function outcomesOf(
   slices: readonly CountedSlice[],
   { seqs, first, through, rejected }: Counted,
 ): readonly DayOutcomes[] {
-  const outcomes = new Tally()
+  const outcomes = new OutcomeSums()
   const deadLetters = new Set(rejected.map(({ seq }) => seq))
   let line = 0
-  for (const run of slices) {
-    if (!isOwn(run, sink)) continue
-    const end = Math.min(run.entries.count, through - run.firstSeq + 1)
-    for (let i = Math.max(0, first - run.firstSeq); i < end; i++) {
-      const seq = run.firstSeq + i
+  for (const slice of slices) {
+    if (!isOwn(slice, sink)) continue
+    const end = Math.min(slice.entries.count, through - slice.firstSeq + 1)
+    for (let i = Math.max(0, first - slice.firstSeq); i < end; i++) {
+      const seq = slice.firstSeq + i
       while (line < seqs.length && (seqs[line] as number) < seq) line++
       const sent = seqs[line] === seq
       if (deadLetters.size > 0 && deadLetters.has(seq)) continue
-      if (!run.replay) outcomes.add(run, dayOf(run, i), sent ? 'accepted' : 'filtered')
-      else if (sent) outcomes.add(run, dayOf(run, i), 'replayed')
+      if (!slice.replay) outcomes.add(slice, dayOf(slice, i), sent ? 'accepted' : 'filtered')
+      else if (sent) outcomes.add(slice, dayOf(slice, i), 'replayed')
     }
   }
   return outcomes.sums

@@ -44,23 +44,23 @@ export function fieldFormat(dialect: Dialect): Format {
     return made
   }
 
-  return (run, index, out) => {
-    const { entries } = run
-    const { source } = run.stream
+  return (slice, index, out) => {
+    const { entries } = slice
+    const { source } = slice.stream
     const writing = { dialect, out, raw: entries.raw(index) }
     const table = tables[source]
     findMembers(writing.raw, table)
-    const stream = streamFieldsOf(run)
+    const stream = streamFieldsOf(slice)
     const { bytes, typeIsExact, typed } = headerOf(source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
-    const idIsExact = writeColumn(writing, run, index, ID_START, 'id', 'id')
+    const idIsExact = writeColumn(writing, slice, index, ID_START, 'id', 'id')
     out.copy(stream)
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)
-    const timeMember = markColumns(writing.raw, run, index, table, typeIsExact, idIsExact)
-    writeColumn(writing, run, index, TIME_START, 'time', timeMember)
+    const timeMember = markColumns(writing.raw, slice, index, table, typeIsExact, idIsExact)
+    writeColumn(writing, slice, index, TIME_START, 'time', timeMember)
     writeMembers(writing, table)
     writeOthers(writing, table)
   }

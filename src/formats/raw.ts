@@ -25,9 +25,9 @@ function constantsOf({ stream: { workspace, source }, appendedAt }: Shared) {
 
 export function envelope(): Format {
   const constants = perStream(constantsOf)
-  return (run, index, out) => {
-    const { head, ingested } = constants(run)
-    const { entries } = run
+  return (slice, index, out) => {
+    const { head, ingested } = constants(slice)
+    const { entries } = slice
     out.copy(head)
     writeEscaped(out, entries.bytes, entries.column(index, ID_START), entries.column(index, ID_END))
     out.copy(TIME_KEY)
@@ -35,7 +35,7 @@ export function envelope(): Format {
     out.copy(ingested)
     const version = entries.version(index)
     if (version > 0) out.text(`,"version":${version}`)
-    if (run.replay) out.text(',"replay":true')
+    if (slice.replay) out.text(',"replay":true')
     out.copy(ENTRY_KEY)
     out.copy(entries.bytes, entries.column(index, RAW_START), entries.column(index, RAW_END))
     out.byte(CLOSE_OBJECT)

@@ -19,7 +19,7 @@ export interface ReplayChoice {
   readonly only: Only | undefined
 }
 
-/** A UTC day of a stream of which the journal has received entries. */
+/** A UTC day on which the journal has entries of a stream. */
 export interface PlannedDay {
   readonly stream: Stream
   readonly day: number

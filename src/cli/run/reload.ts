@@ -158,9 +158,9 @@ class ReloadTrigger {
       cannotOpen = !seen
       if (!seen) continue
       // A half-written file may be valid, so it must look the same twice.
-      const settled = seen !== this.#taken && seen === last
+      const isStable = seen !== this.#taken && seen === last
       last = seen
-      const isDue = this.#isRequested || settled
+      const isDue = this.#isRequested || isStable
       if (!isDue && clock.elapsed() < againAt) continue
       this.#isRequested = false
       this.#taken = seen

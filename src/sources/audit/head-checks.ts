@@ -19,7 +19,7 @@ import type { Parts, Step } from './step.ts'
 import { moveOn } from './walk.ts'
 import type { Position } from './walk.ts'
 
-/** So often the same place may show nothing, with no `latest` that agrees, before `search` decides. */
+/** Empty answers at one place that `latest` does not confirm, before `search` decides. */
 const EMPTY_ANSWERS = 3
 
 /** The end of the log: an empty page is checked against `latest`, then requested again, and at last checked with `search`. */
@@ -161,7 +161,7 @@ export async function* askHead(step: Step, drain: Drain): Parts {
   yield lastChunk(step)
 }
 
-/** Finds the place by time: once a drain, so that a server that contradicts itself cannot eat the budget. */
+/** Finds the place by time: once a drain, so that a server that contradicts itself cannot use up the rate limit. */
 export async function* findHead(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const head = cursor.head as Position

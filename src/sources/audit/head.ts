@@ -68,7 +68,7 @@ function drainPage(step: Step, drain: Drain): Parts {
     passedHead: drain.passedHead,
     answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
     complete: (view) => afterPage(step, drain, view, take),
-    leave: (take) => skipFrom(step, drain, take),
+    leave: (elements) => skipFrom(step, drain, elements),
     gone: (error) => leaveEntry(step, drain, error),
   })
 }

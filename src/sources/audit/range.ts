@@ -108,7 +108,7 @@ function turnPage(step: RangeStep): Parts {
     passedHead: false,
     answered: (serverAt) => recordClock(step, serverAt),
     complete: (view) => afterPage(range, view, take),
-    leave: (take) => skipFrom(range, take),
+    leave: (elements) => skipFrom(range, elements),
     gone: () => {
       moveOn(walk, { is: 'gone' })
       recordDead(range)
@@ -155,9 +155,9 @@ function recordProgress(range: RangeCursor, view: PageView, last: Position, isFu
   if (last.at >= range.untilUs || isOwnOnly) range.done = true
 }
 
-/** What cannot be read or found at a place by time is asked for so often before it is passed: it may be an outage. */
+/** Tries at a time that shows nothing readable before the walk passes it: it may be an outage. */
 const TRIES = 10
-/** So often it may come back to an entry that it was at before, with nothing new read meanwhile. */
+/** How often the walk may return to an earlier entry without reading anything new. */
 const MOST_AGAIN = 3
 
 /** A step of the range: the readers' step with a cursor of its own, thrown away afterwards, and the cursor that is kept. */
@@ -282,7 +282,7 @@ function leap(step: RangeStep, atUs: number): void {
   range.walk.probe = probeAt(toUs)
 }
 
-/** Held against `search`: is there something later, the page is read once more. What cannot be read is no end. */
+/** Asks `search` for a later entry: if there is one, the page is read once more. An unreadable entry is no end. */
 async function* checkEnd(step: RangeStep): Parts {
   const { range } = step
   const afterUs = readToUs(range)
@@ -291,8 +291,8 @@ async function* checkEnd(step: RangeStep): Parts {
   // Entries were read, so `latest` can show nothing but by mistake.
   const isUnproven = atUs === undefined && !isPastSpan
   if (isUnproven && ++range.tries < TRIES) {
-    const shown = unreadable ? 'an entry that cannot be read' : 'with no entry'
-    const message = `The API answered ${shown} where the end of the log was to be proven`
+    const shown = unreadable ? 'an entry that cannot be read' : 'no entry'
+    const message = `The end of the audit log could not be checked, because the API answered with ${shown}; it is checked again automatically`
     yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
     return
   }

@@ -8,10 +8,10 @@ it('confirmations that arrive at a stop also reach a delivery that opened late',
   const heard: AbortSignal[] = []
   const late = new AfterKeys(() => ({
     step: async () => 'worked',
-    hearOut: async (signal) => void heard.push(signal),
+    awaitConfirmations: async (signal) => void heard.push(signal),
   }))
   await late.step(never)
-  await late.hearOut(never)
+  await late.awaitConfirmations(never)
   expect(heard).toEqual([never])
 })
 
@@ -20,8 +20,8 @@ it('a delivery that never opened, or that awaits no confirmation, closes at once
     throw new ConnectorError('misconfigured', 'no key')
   })
   await expect(shut.step(never)).rejects.toThrow('no key')
-  await shut.hearOut(never)
+  await shut.awaitConfirmations(never)
   const deaf = new AfterKeys(() => ({ step: async () => 'worked' }))
   await deaf.step(never)
-  await deaf.hearOut(never)
+  await deaf.awaitConfirmations(never)
 })

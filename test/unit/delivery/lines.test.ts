@@ -11,7 +11,7 @@ import { FakeSink, textsOf } from '../../fakes/sink.ts'
 import { SinkNotes } from '../../fakes/reporters.ts'
 
 const sink = new FakeSink()
-const giveBack = () => undefined
+const release = () => undefined
 
 function batchOf(sizes: readonly number[], first = 1): Batch {
   let seq = first
@@ -29,7 +29,7 @@ function framing(more: Partial<BatchFraming> = {}): BatchFraming {
 
 it('a batch of several chunk slices is one buffer of lines in journal order', () => {
   const batch = batchOf([3, 1, 2], 7)
-  const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
+  const { lines, first, last } = frameBatch(batch, framing(), new ByteWriter(), release)
   expect([first, last, lines.count, [...lines.seqs]]).toEqual([7, 12, 6, [7, 8, 9, 10, 11, 12]])
   const raws = batch.slices.flatMap(({ entries }) =>
     Array.from({ length: entries.count }, (_, i) => Buffer.from(entries.raw(i)).toString()),
@@ -46,7 +46,7 @@ it('for any filter and byte limit, the lines are the wanted ones up to `last`, w
       (sizes, maxBytes, modulus) => {
         const batch = batchOf(sizes, 10)
         const wanted: BatchFraming['wanted'] = (run, index) => (run.firstSeq + index) % modulus === 0
-        const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), giveBack)
+        const { lines, last } = frameBatch(batch, framing({ maxBytes, wanted }), new ByteWriter(16), release)
         const all = Array.from({ length: batch.count }, (_, i) => 10 + i).filter((seq) => seq % modulus === 0)
         expect([...lines.seqs]).toEqual(all.filter((seq) => seq <= last))
         expect(lines.bytes.length).toBe(lines.count === 0 ? 0 : lines.ends[lines.count - 1])
@@ -60,14 +60,14 @@ it('for any filter and byte limit, the lines are the wanted ones up to `last`, w
 
 it('a reused writer holds only the new lines', () => {
   const writer = new ByteWriter()
-  frameBatch(batchOf([5]), framing(), writer, giveBack)
-  const { lines } = frameBatch(batchOf([1], 6), framing(), writer, giveBack)
+  frameBatch(batchOf([5]), framing(), writer, release)
+  const { lines } = frameBatch(batchOf([1], 6), framing(), writer, release)
   expect(textsOf(lines)).toHaveLength(1)
 })
 
 it('a batch takes memory for its raw bytes and its lines', () => {
   const batch = batchOf([3])
-  const { lines } = frameBatch(batch, framing(), new ByteWriter(), giveBack)
+  const { lines } = frameBatch(batch, framing(), new ByteWriter(), release)
   expect(memoryBytes(batch)).toBeGreaterThanOrEqual(lines.bytes.length)
   expect(memoryBytes({ ...batch, slices: [] })).toBe(0)
 })
@@ -97,11 +97,21 @@ it('each line has its entry’s id, version, own time and stream, filtered neigh
   const slices = [runOf(made, { firstSeq: 5 }), runOf([{ id: 'b' }], { firstSeq: 8, stream: usage })]
   const batch = { first: 5, last: 8, count: 4, slices }
   const wanted: BatchFraming['wanted'] = ({ firstSeq }, index) => firstSeq + index !== 6
-  const { lines, times } = frameBatch(batch, framing({ wanted }), new ByteWriter(), giveBack)
+  const { lines, times } = frameBatch(
+    batch,
+    framing({ wanted, keepsEntries: true }),
+    new ByteWriter(),
+    release,
+  )
   const [audit, other] = slices.map(({ stream }) => stream)
   expect([0, 1, 2].map((index) => lines.entry(index))).toEqual([
     { stream: audit, id: 'a', version: 0, timeUs: times[0] },
     { stream: audit, id: 'zoë', version: 2, timeUs: (times[0] as number) + 2 },
     { stream: other, id: 'b', version: 0, timeUs: times[2] },
   ])
+})
+
+it('ids are kept only for a sink that uses them: without that, asking for one is a bug of the sink', () => {
+  const { lines } = frameBatch(batchOf([1]), framing(), new ByteWriter(), release)
+  expect(() => lines.entry(0)).toThrow('usesEntries')
 })

@@ -13,7 +13,7 @@ const batch: Batch = { first: 1, last: 1, count: 1, slices: [runOf([{ id: 'a' }]
 /** How often is read once another's memory is given back: in that turn of the event loop, and in all. */
 async function readsOf(rawBytes: number) {
   const memory = new MemoryBudget(MIB)
-  const giveBack = await memory.reserve(MIB, new AbortController().signal)
+  const release = await memory.reserve(MIB, new AbortController().signal)
   let reads = 0
   const read = async (_: number, loneBytes?: number) => {
     reads++
@@ -27,7 +27,7 @@ async function readsOf(rawBytes: number) {
   )
   await new Promise((resolve) => setImmediate(resolve))
   const looks = reads
-  giveBack()
+  release()
   for (let i = 0; i < 100; i++) await Promise.resolve()
   const atOnce = reads - looks
   await held
