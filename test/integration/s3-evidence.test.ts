@@ -191,7 +191,7 @@ describe.skipIf(missing)('versitygw', () => {
     expect(error).toBeInstanceOf(ConnectorError)
     expect(error).toMatchObject({
       code: 'misconfigured',
-      message: expect.stringContaining('would fork') as string,
+      message: expect.stringContaining('would split in two') as string,
     })
     expect(readFileSync(join(copyOf(), next), 'utf8')).toBe('theirs')
   })
