@@ -6,7 +6,7 @@ import type { Stream } from './source.ts'
  * The counts of an acknowledgement for one source and one UTC day (of the entries' own time, days
  * since 1970). The journal itself counts dead letters.
  */
-export interface DayOutcomes {
+export interface DayAccount {
   readonly stream: Stream
   readonly day: number
   readonly accepted: number
@@ -22,7 +22,7 @@ export interface DayRange {
 }
 
 /** Entries of one source and day that the journal stored. */
-export interface DayKept {
+export interface KeptDayAccount {
   readonly stream: Stream
   readonly day: number
   readonly kept: number
@@ -35,7 +35,7 @@ export interface DayKept {
  * Results for a day of one source at one sink: kept = before + accepted + filtered + dead letters +
  * dropped + pending.
  */
-export interface DayDeliveries {
+export interface SinkDayAccount {
   readonly sink: string
   readonly stream: Stream
   readonly day: number
@@ -70,7 +70,7 @@ export interface Accounts {
   /** Stored entries and their results, by source, day and sink. */
   counts(
     range: DayRange,
-  ): Promise<{ readonly kept: readonly DayKept[]; readonly delivered: readonly DayDeliveries[] }>
+  ): Promise<{ readonly kept: readonly KeptDayAccount[]; readonly delivered: readonly SinkDayAccount[] }>
   /**
    * Entries behind the sequence number `after` (undefined: the sink's position) that are pending
    * for it, without replays.
@@ -104,7 +104,7 @@ export interface AccountRow {
 }
 
 export interface AccountReport {
-  readonly kept: readonly DayKept[]
+  readonly kept: readonly KeptDayAccount[]
   readonly rows: readonly AccountRow[]
 }
 
@@ -135,7 +135,7 @@ export async function accountReport(
       } = known.get(key) ?? {}
       const pending = pendingByKey.get(key) ?? 0
       const missing = count - before - accepted - filtered - deadLettered - dropped - pending
-      const outcomes = {
+      const account = {
         before,
         accepted,
         filtered,
@@ -144,7 +144,7 @@ export async function accountReport(
         pending: pending,
         replayed,
       }
-      rows.push({ sink, stream, day, kept: count, ...outcomes, missing })
+      rows.push({ sink, stream, day, kept: count, ...account, missing })
     }
   }
   return { kept, rows }

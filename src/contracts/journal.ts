@@ -5,7 +5,7 @@
 // They throw ConnectorError `journal_full` (append, replay and resend: nothing is stored),
 // `disk_full`, `disk_failed` and `journal_corrupt`.
 import type { Seq, SequenceRange } from '../core/sequence.ts'
-import type { Accounts, DayCount, DayOutcomes } from './accounts.ts'
+import type { Accounts, DayCount, DayAccount } from './accounts.ts'
 import type { Entries } from './entries.ts'
 import type {
   DeadLetter,
@@ -196,7 +196,7 @@ export interface Acknowledgement {
   readonly through: Seq
   readonly rejected: readonly Rejected[]
   /** results of the others, without entries addressed to another sink alone */
-  readonly outcomes?: readonly DayOutcomes[] | undefined
+  readonly accounts?: readonly DayAccount[] | undefined
   /** written in the same transaction: the batch that is sent next */
   readonly next?: InFlight | undefined
   /**

@@ -1,6 +1,6 @@
 // Client of the control socket: queries the daemon that uses a journal, as if the journal were open
 // here.
-import type { DayDeliveries, DayKept, PendingStep } from '../contracts/accounts.ts'
+import type { SinkDayAccount, KeptDayAccount, PendingStep } from '../contracts/accounts.ts'
 import { lstatSync } from 'node:fs'
 import { request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -145,7 +145,7 @@ export async function connectControl(journalPath: string): Promise<ControlClient
     deadLetterRaw: (id) => exchange('POST', '/dead-letters/raw', { id }),
     retry: (query) => json<Retried>('/dead-letters/retry', query),
     dropDeadLetters: async (query) => (await json<{ count: number }>('/dead-letters/drop', query)).count,
-    counts: (range) => json<{ kept: DayKept[]; delivered: DayDeliveries[] }>('/counts', range),
+    counts: (range) => json<{ kept: KeptDayAccount[]; delivered: SinkDayAccount[] }>('/counts', range),
     pending: (sink, after) => json<PendingStep>('/pending', { sink, after }),
     storedDays: (after) => json<PendingStep>('/stored-days', { after }),
     jobs: {

@@ -1,6 +1,6 @@
 // Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
 // polled until it is acknowledged or sent again.
-import type { DayOutcomes } from '../contracts/accounts.ts'
+import type { DayAccount } from '../contracts/accounts.ts'
 import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
 import type { Confirmation, Lines, Outcome, Rejection, Sink } from '../contracts/sink.ts'
 import { Tether, untilAborted } from '../core/abort.ts'
@@ -8,7 +8,7 @@ import { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
 import type { Loaded } from './loader.ts'
 import type { LoopOptions } from './loop.ts'
-import { outcomesOf } from './reporting.ts'
+import { accountsOf } from './reporting.ts'
 import type { DeliveryReports } from './reporting.ts'
 
 interface UnconfirmedOptions extends LoopOptions {
@@ -70,8 +70,8 @@ export class Unconfirmed {
     await journal.recordInFlight(sink.name, taken.inFlight)
     if (rejectedBehind) {
       await journal.ack(sink.name, rejectedBehind)
-      const { rejected, outcomes } = rejectedBehind
-      this.#reports.acknowledged({ times: NO_TIMES, filtered: filteredOf(outcomes), rejected })
+      const { rejected, accounts } = rejectedBehind
+      this.#reports.acknowledged({ times: NO_TIMES, filtered: filteredOf(accounts), rejected })
     }
     this.#add(taken, confirmation, signal)
   }
@@ -84,11 +84,11 @@ export class Unconfirmed {
   /** Acknowledges a confirmed batch. */
   async ack(resolved: ResolvedBatch): Promise<void> {
     const { journal, sink } = this.#options
-    const { inFlight, times, outcomes } = resolved
+    const { inFlight, times, accounts } = resolved
     const { first, last } = inFlight
-    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes })
+    await journal.ack(sink.name, { first, through: last, rejected: [], accounts })
     this.#remove(resolved)
-    this.#reports.acknowledged({ times, filtered: filteredOf(outcomes), rejected: [] })
+    this.#reports.acknowledged({ times, filtered: filteredOf(accounts), rejected: [] })
   }
 
   /**
@@ -207,8 +207,8 @@ export class LineResults {
 // What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
 // Pure.
 
-interface Counted extends Acknowledgement {
-  readonly outcomes: readonly DayOutcomes[]
+interface AckWithAccounts extends Acknowledgement {
+  readonly accounts: readonly DayAccount[]
 }
 
 interface AckedBatch {
@@ -221,11 +221,11 @@ interface AckedBatch {
 /** How far the receiver answered: the acknowledged lines, and the filtered entries around them. */
 export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): AckedBatch {
   const answered = answeredOf(loaded, outcome)
-  const acknowledgement = counted(sink, loaded, { first: loaded.first, ...answered })
+  const acknowledgement = withAccounts(sink, loaded, { first: loaded.first, ...answered })
   return {
     acknowledgement,
     times: acceptedTimes(loaded, outcome),
-    filtered: filteredOf(acknowledgement.outcomes),
+    filtered: filteredOf(acknowledgement.accounts),
   }
 }
 
@@ -247,17 +247,17 @@ function answeredOf({ first, last, lines }: Loaded, { acknowledged, rejected }: 
 }
 
 /** The part with its counts: the result of every entry in it that is not a dead letter. */
-function counted(
+function withAccounts(
   sink: string,
   { lines: { seqs }, slices }: Loaded,
   part: Pick<Acknowledgement, 'first' | 'through' | 'rejected'>,
-): Counted {
-  return { ...part, outcomes: outcomesOf(sink, slices, { ...part, seqs }) }
+): AckWithAccounts {
+  return { ...part, accounts: accountsOf(sink, slices, { ...part, seqs }) }
 }
 
 /** Entries addressed only to another sink are not counted here. */
-export const filteredOf = (outcomes: readonly DayOutcomes[]): number =>
-  outcomes.reduce((sum, { filtered }) => sum + filtered, 0)
+export const filteredOf = (accounts: readonly DayAccount[]): number =>
+  accounts.reduce((sum, { filtered }) => sum + filtered, 0)
 
 /** The part of a batch that the receiver has taken. */
 interface TakenBatch {
@@ -266,12 +266,12 @@ interface TakenBatch {
   /** own times of its lines, µs */
   readonly times: Float64Array
   /** acknowledged once it is confirmed */
-  readonly outcomes: readonly DayOutcomes[]
+  readonly accounts: readonly DayAccount[]
 }
 
 interface Taken extends TakenBatch {
   /** rejected after it; undefined: nothing */
-  readonly rejectedBehind: Counted | undefined
+  readonly rejectedBehind: AckWithAccounts | undefined
 }
 
 /** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
@@ -290,14 +290,14 @@ function takenOf(
   return {
     inFlight: { ...inFlight, first, last, detail: confirmation.detail },
     times: times.slice(0, end),
-    outcomes: counted(sink, loaded, { first, through: last, rejected: [] }).outcomes,
-    rejectedBehind: refusedAt === undefined ? undefined : counted(sink, loaded, behind),
+    accounts: withAccounts(sink, loaded, { first, through: last, rejected: [] }).accounts,
+    rejectedBehind: refusedAt === undefined ? undefined : withAccounts(sink, loaded, behind),
   }
 }
 
 /** The whole batch of an in-flight record found after a crash: the receiver took it before. */
 function takenBefore(sink: string, inFlight: InFlight, loaded: Loaded): TakenBatch {
   const { first, last: through } = inFlight
-  const { outcomes } = counted(sink, loaded, { first, through, rejected: [] })
-  return { inFlight, times: loaded.times.slice(), outcomes }
+  const { accounts } = withAccounts(sink, loaded, { first, through, rejected: [] })
+  return { inFlight, times: loaded.times.slice(), accounts }
 }

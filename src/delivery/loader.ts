@@ -13,8 +13,8 @@ import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions } from './loop.ts'
 import { BATCH_SPARE_BYTES, redactedFrame } from './redact.ts'
 import type { Redact } from './redact.ts'
-import { countedSlice } from './reporting.ts'
-import type { CountedSlice } from './reporting.ts'
+import { sliceTimes } from './reporting.ts'
+import type { SliceTimes } from './reporting.ts'
 
 export interface BatchLimits {
   readonly maxEntries: number
@@ -175,7 +175,7 @@ export interface Loaded {
   readonly last: Seq
   readonly lines: Lines
   /** the source of the lines */
-  readonly slices: readonly CountedSlice[]
+  readonly slices: readonly SliceTimes[]
   /** own time of line i, µs */
   readonly times: Float64Array
   readonly writer: ByteWriter
@@ -211,7 +211,7 @@ export function frameBatch(
   const seqs = into.seqs.subarray(0, count)
   const times = into.times.subarray(0, count)
   release(writer.length + (into.entries?.ids.length ?? 0))
-  const slices = batch.slices.map(countedSlice)
+  const slices = batch.slices.map(sliceTimes)
   const entry = (index: number) => entryOf(into, slices, index)
   const lines = { count, bytes: writer.view(), ends, seqs, entry }
   return { first: batch.first, last, lines, slices, times, writer, release }
@@ -229,11 +229,7 @@ interface Columns {
     { readonly ids: ByteWriter; readonly idEnds: Uint32Array; readonly versions: Uint32Array } | undefined
 }
 
-function entryOf(
-  { seqs, times, entries }: Columns,
-  slices: readonly CountedSlice[],
-  index: number,
-): LineEntry {
+function entryOf({ seqs, times, entries }: Columns, slices: readonly SliceTimes[], index: number): LineEntry {
   const slice = slices.findLast(({ firstSeq }) => firstSeq <= (seqs[index] as number))
   if (!slice) throw new Error(`The batch has no line ${index}`)
   if (!entries) throw new Error('A sink that calls `lines.entry` sets `usesEntries`')

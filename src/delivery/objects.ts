@@ -24,7 +24,7 @@ import type { Framing, ReservedBatch, ShareOptions } from './loader.ts'
 import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
-import { Delays, OutcomeSums, dayOf } from './reporting.ts'
+import { Delays, DayAccountSums, dayOf } from './reporting.ts'
 
 export interface ObjectDispatcherOptions extends DeliveryOptions {
   readonly sink: ObjectSink
@@ -155,10 +155,10 @@ export class ObjectDispatcher implements Dispatcher {
   async #ackFiltered(): Promise<StepResult> {
     const { journal, sink, reporter } = this.#options
     const { first = 0, last = 0 } = this.#open
-    const outcomes = this.#open.filtered.sums
-    const filtered = filteredOf(outcomes)
+    const accounts = this.#open.filtered.sums
+    const filtered = filteredOf(accounts)
     const state = this.#stateOf({ first, last, parked: 0, objects: [] })
-    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes, state })
+    await journal.ack(sink.name, { first, through: last, rejected: [], accounts, state })
     this.#open = new OpenRange()
     reporter.acknowledged({ accepted: 0, deadLettered: 0, filtered })
     return 'worked'
@@ -194,13 +194,13 @@ export class ObjectDispatcher implements Dispatcher {
     await ready.discard()
   }
 
-  async #ack({ inFlight, stored, contents, outcomes }: ClosedRange): Promise<void> {
+  async #ack({ inFlight, stored, contents, accounts }: ClosedRange): Promise<void> {
     const { journal, sink, reporter, clock } = this.#options
     const { first, last } = inFlight
     const accepted = stored.reduce((sum, { count }) => sum + count, 0)
-    const filtered = filteredOf(outcomes.sums)
+    const filtered = filteredOf(accounts.sums)
     const state = this.#stateOf({ first, last, parked: 0, objects: stored })
-    await journal.ack(sink.name, { first, through: last, rejected: [], outcomes: outcomes.sums, state })
+    await journal.ack(sink.name, { first, through: last, rejected: [], accounts: accounts.sums, state })
     this.#closed = undefined
     reporter.acknowledged({ accepted, deadLettered: 0, filtered })
     for (const { delays } of contents) delays.report(reporter, clock.now())
@@ -226,7 +226,7 @@ interface ClosedRange {
   readonly stored: StoredObject[]
   readonly contents: Contents[]
   /** of the last pass, which read every entry of the range */
-  outcomes: OutcomeSums
+  accounts: DayAccountSums
   /** the last pass found no group that is not done or waiting */
   complete: boolean
 }
@@ -238,7 +238,7 @@ function closedBy(inFlight: InFlight): ClosedRange {
     groups: new Groups(),
     ...lists,
     done: new Set(),
-    outcomes: new OutcomeSums(),
+    accounts: new DayAccountSums(),
     complete: false,
   }
 }
@@ -334,7 +334,7 @@ export class OpenRange {
   oldestAt = 0
   count = 0
   /** counts of unwanted entries: all there is to acknowledge in a range with no wanted entry */
-  readonly filtered = new OutcomeSums()
+  readonly filtered = new DayAccountSums()
   #bytes = 0
   readonly #groups = new Groups()
   readonly #met = new Set<ObjectGroup>()
@@ -431,7 +431,7 @@ async function writeLot(
   signal: AbortSignal,
 ): Promise<void> {
   const { inFlight } = closed
-  closed.outcomes = new OutcomeSums()
+  closed.accounts = new DayAccountSums()
   const lot = new Lot(options, framing, closed)
   try {
     for (let at = inFlight.first - 1; at < inFlight.last;) {
@@ -497,14 +497,14 @@ class Lot {
 
   async #frame(slice: ChunkSlice): Promise<void> {
     const { sink, format, wanted } = this.#framing
-    const { groups, done, outcomes } = this.#closed
+    const { groups, done, accounts } = this.#closed
     const nowMs = this.#options.clock.now()
     for (let i = 0; i < slice.entries.count; i++) {
       if (!wanted(slice, i)) {
-        outcomes.addFiltered(slice, i, this.#options.sink.name)
+        accounts.addFiltered(slice, i, this.#options.sink.name)
         continue
       }
-      outcomes.add(slice, dayOf(slice, i), slice.replay ? 'replayed' : 'accepted')
+      accounts.add(slice, dayOf(slice, i), slice.replay ? 'replayed' : 'accepted')
       const group = groups.of(slice, i)
       let writing = this.#open.get(group)
       if (!writing) {

@@ -1,6 +1,6 @@
 // Reports acknowledged batches: metrics at once; dead letters in the log, the first at once and a
 // run of them as sums.
-import type { DayOutcomes } from '../contracts/accounts.ts'
+import type { DayAccount } from '../contracts/accounts.ts'
 import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
@@ -144,59 +144,58 @@ export class Delays {
 // Results of a batch's entries by source and the entries' own UTC day: the input of the delivery
 // accounts. Pure.
 
-type Fate = 'accepted' | 'filtered' | 'replayed'
-type Sum = { -readonly [Key in keyof DayOutcomes]: DayOutcomes[Key] }
+type AccountColumn = 'accepted' | 'filtered' | 'replayed'
+type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }
 
 /**
  * Adds up. The last source and day are cached, because entries nearly always come in the order of
  * their days.
  */
-export class OutcomeSums {
+export class DayAccountSums {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
 
-  add({ stream }: Pick<ChunkSlice, 'stream'>, day: number, fate: Fate, count = 1): void {
+  add({ stream }: Pick<ChunkSlice, 'stream'>, day: number, column: AccountColumn, count = 1): void {
     if (this.#last?.day !== day || this.#last.stream !== stream) {
       const key = `${stream.workspace} ${stream.source} ${day}`
       const fresh = { stream, day, accepted: 0, filtered: 0, replayed: 0 }
       this.#last = this.#sums.get(key) ?? fresh
       this.#sums.set(key, this.#last)
     }
-    this.#last[fate] += count
+    this.#last[column] += count
   }
 
   /**
    * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
    * before its replay.
    */
-  addFiltered(slice: CountedSlice, index: number, sink: string): void {
+  addFiltered(slice: SliceTimes, index: number, sink: string): void {
     if (isOwn(slice, sink) && !slice.replay) this.add(slice, dayOf(slice, index), 'filtered')
   }
 
-  get sums(): readonly DayOutcomes[] {
+  get sums(): readonly DayAccount[] {
     return [...this.#sums.values()]
   }
 }
 
-/** A run without the bytes of its entries: enough for counting. */
-export interface CountedSlice extends Omit<ChunkSlice, 'entries'> {
+/** A chunk slice without the bytes of its entries: enough for counting. */
+export interface SliceTimes extends Omit<ChunkSlice, 'entries'> {
   readonly entries: Pick<ChunkSlice['entries'], 'count' | 'times'>
 }
 
-export const countedSlice = ({ entries: { count, times }, ...slice }: ChunkSlice): CountedSlice => ({
+export const sliceTimes = ({ entries: { count, times }, ...slice }: ChunkSlice): SliceTimes => ({
   ...slice,
   entries: { count, times },
 })
 
 /** Days since 1970, of the entry's own time. */
-export const dayOf = (slice: CountedSlice, index: number): number =>
+export const dayOf = (slice: SliceTimes, index: number): number =>
   epochDay(slice.entries.times[index] as number)
 
 /** True if the entry counts at this sink: entries addressed only to another sink never do. */
-const isOwn = ({ onlySink }: CountedSlice, sink: string): boolean =>
-  onlySink === undefined || onlySink === sink
+const isOwn = ({ onlySink }: SliceTimes, sink: string): boolean => onlySink === undefined || onlySink === sink
 
-interface Counted {
+interface AnsweredRange {
   /** ascending, of the lines made from the batch */
   readonly seqs: Float64Array
   readonly first: Seq
@@ -206,15 +205,15 @@ interface Counted {
 }
 
 /**
- * Results of the entries of these runs from `first` through `through`: those with a line were
+ * Results of the entries of these slices from `first` through `through`: those with a line were
  * accepted, the others filtered.
  */
-export function outcomesOf(
+export function accountsOf(
   sink: string,
-  slices: readonly CountedSlice[],
-  { seqs, first, through, rejected }: Counted,
-): readonly DayOutcomes[] {
-  const outcomes = new OutcomeSums()
+  slices: readonly SliceTimes[],
+  { seqs, first, through, rejected }: AnsweredRange,
+): readonly DayAccount[] {
+  const accounts = new DayAccountSums()
   const deadLetters = new Set(rejected.map(({ seq }) => seq))
   let line = 0
   for (const slice of slices) {
@@ -225,9 +224,9 @@ export function outcomesOf(
       while (line < seqs.length && (seqs[line] as number) < seq) line++
       const sent = seqs[line] === seq
       if (deadLetters.size > 0 && deadLetters.has(seq)) continue
-      if (!slice.replay) outcomes.add(slice, dayOf(slice, i), sent ? 'accepted' : 'filtered')
-      else if (sent) outcomes.add(slice, dayOf(slice, i), 'replayed')
+      if (!slice.replay) accounts.add(slice, dayOf(slice, i), sent ? 'accepted' : 'filtered')
+      else if (sent) accounts.add(slice, dayOf(slice, i), 'replayed')
     }
   }
-  return outcomes.sums
+  return accounts.sums
 }

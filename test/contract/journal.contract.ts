@@ -953,7 +953,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         ...{ dead_lettered: 0, dropped: 0, pending: 0, replayed: 0, missing: 0 },
         ...rest,
       })
-      const outcomes = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
+      const accounts = (accepted: number, filtered = 0, replayed = 0, day = 0) => [
         { stream: audit, day: DAY + day, accepted, filtered, replayed },
       ]
       const second = (n: number) => spec(n, { at: START_US + 86_400_000_000 + n })
@@ -965,7 +965,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           row({ day: 1, kept: 2, pending: 2 }),
         ])
         await journal.ack('a', {
-          ...{ first: at(1), through: at(4), outcomes: [...outcomes(1, 1), ...outcomes(1, 0, 0, 1)] },
+          ...{ first: at(1), through: at(4), accounts: [...accounts(1, 1), ...accounts(1, 0, 0, 1)] },
           rejected: [{ seq: at(3), code: 'refused', reason: 'no' }],
         })
         expect(await rowsOf('a')).toEqual([
@@ -979,12 +979,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('a letter that is put back is owed again, one that is dropped is told as dropped', async () => {
         await journal.append(part([spec(1), spec(2)]))
         const rejected = [rejection(1), rejection(2)]
-        await journal.ack('a', { first: at(1), through: at(2), rejected, outcomes: [] })
+        await journal.ack('a', { first: at(1), through: at(2), rejected, accounts: [] })
         const [first, second] = (await journal.deadLetters({})).map(({ id }) => id)
         await journal.retryDeadLetters({ ids: [first ?? 0] })
         await journal.dropDeadLetters({ ids: [second ?? 0] })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, pending: 1 })])
-        await journal.ack('a', { first: at(3), through: at(3), rejected: [], outcomes: outcomes(1) })
+        await journal.ack('a', { first: at(3), through: at(3), rejected: [], accounts: accounts(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, dropped: 1, accepted: 1 })])
         expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, pending: 2 })])
       })
@@ -992,12 +992,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       it('a replay is told beside the rest, also where its entry is refused', async () => {
         await reopen({ keepDeliveredBytes: 2 ** 20 })
         await journal.append(part([spec(1), spec(2)]))
-        await journal.ack('a', { first: at(1), through: at(2), rejected: [], outcomes: outcomes(2) })
+        await journal.ack('a', { first: at(1), through: at(2), rejected: [], accounts: accounts(2) })
         const span = { fromUs: 0, toUs: 1e18, runAt: 1, dryRun: false, after: 0, until: undefined }
         await journal.replay({ ...span, sink: 'a', sources: ['audit'] })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2 })])
         const rejected = [{ seq: at(4), code: 'refused', reason: 'no' }]
-        await journal.ack('a', { first: at(3), through: at(4), rejected, outcomes: outcomes(0, 0, 1) })
+        await journal.ack('a', { first: at(3), through: at(4), rejected, accounts: accounts(0, 0, 1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
         await journal.retryDeadLetters({})
         expect((await journal.take('a', plenty))?.slices[0]?.replay).toBe(true)
@@ -1015,7 +1015,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
 
       it('stretches that are settled ahead of their turn are not owed', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
-        await journal.ack('a', { first: at(2), through: at(2), rejected: [], outcomes: outcomes(1) })
+        await journal.ack('a', { first: at(2), through: at(2), rejected: [], accounts: accounts(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, pending: 2 })])
       })
     })

@@ -1,6 +1,12 @@
 // Delivery accounts: results of each entry at each sink, counted by source and the entry's own UTC
 // day and kept for good. `reconcile` compares them with the entries read.
-import type { DayDeliveries, DayKept, DayRange, DayOutcomes, PendingStep } from '../../contracts/accounts.ts'
+import type {
+  SinkDayAccount,
+  KeptDayAccount,
+  DayRange,
+  DayAccount,
+  PendingStep,
+} from '../../contracts/accounts.ts'
 import type { Database } from 'better-sqlite3'
 import type { Seq } from '../../core/sequence.ts'
 import type { Stream } from '../../contracts/source.ts'
@@ -40,8 +46,8 @@ export class DeliveryAccounts {
   }
 
   /** Call inside the transaction that acknowledges the counted entries. */
-  add(sink: string, outcomes: readonly DayOutcomes[]): void {
-    for (const { stream, day, accepted, filtered, replayed } of outcomes) {
+  add(sink: string, accounts: readonly DayAccount[]): void {
+    for (const { stream, day, accepted, filtered, replayed } of accounts) {
       const source = this.#streams.find(stream)
       if (source === undefined)
         throw new Error('The stream of an acknowledged entry is unknown to the journal')
@@ -84,11 +90,11 @@ export class DeliveryAccounts {
     return this.#statements.isCounted.get(sink) === 1
   }
 
-  kept({ fromDay, toDay }: DayRange): DayKept[] {
+  kept({ fromDay, toDay }: DayRange): KeptDayAccount[] {
     return this.#statements.kept.all(fromDay, toDay).map((row) => this.#named(row))
   }
 
-  delivered({ fromDay, toDay }: DayRange): DayDeliveries[] {
+  delivered({ fromDay, toDay }: DayRange): SinkDayAccount[] {
     return this.#statements.delivered.all(fromDay, toDay).map((row) => this.#named(row))
   }
 
@@ -159,10 +165,10 @@ function prepare(db: Database) {
          coalesce(known.before + known.accepted + known.filtered + known.parked + known.dropped, 0) AS missing
        FROM counts kept LEFT JOIN deliveries known ON known.sink = :sink AND known.source = kept.source AND known.day = kept.day`,
     ),
-    kept: db.prepare<[number, number], Counted & Omit<DayKept, 'stream'>>(
+    kept: db.prepare<[number, number], Counted & Omit<KeptDayAccount, 'stream'>>(
       'SELECT source, day, new + late AS kept, filtered, quarantined FROM counts WHERE day >= ? AND day < ? ORDER BY source, day',
     ),
-    delivered: db.prepare<[number, number], Counted & Omit<DayDeliveries, 'stream'>>(
+    delivered: db.prepare<[number, number], Counted & Omit<SinkDayAccount, 'stream'>>(
       `SELECT sink, source, day, before, accepted, filtered, parked AS deadLettered, dropped, replayed FROM deliveries
        WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
     ),

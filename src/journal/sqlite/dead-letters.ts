@@ -173,7 +173,7 @@ export function ack(
   sink: string,
   acknowledgement: Acknowledgement,
 ): void {
-  const { first, through, rejected, outcomes, next, state } = acknowledgement
+  const { first, through, rejected, accounts: dayAccounts, next, state } = acknowledgement
   const { accounts, pending, chunkStore, transactions } = core
   if (rejected.some(({ seq }) => seq < first || seq > through))
     throw new Error(`Sink ${sink} rejected an entry outside of what it acknowledged`)
@@ -186,7 +186,7 @@ export function ack(
       if (bytes !== undefined) copied = { count: copied.count + 1, bytes: copied.bytes + bytes }
     }
     const acknowledged = pending.writeAck(sink, { first, last: through })
-    if (outcomes) accounts.add(sink, outcomes)
+    if (dayAccounts) accounts.add(sink, dayAccounts)
     if (next) pending.writeInFlight(sink, next)
     if (state) core.state.write({ put: state })
     return acknowledged

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Batch, ChunkSlice } from '../../../src/contracts/journal.ts'
-import { outcomesOf } from '../../../src/delivery/reporting.ts'
+import { accountsOf } from '../../../src/delivery/reporting.ts'
 import { audit, entriesOf, spec, START_US, usage } from '../../contract/journal-parts.ts'
 
 const DAY_US = 86_400_000_000
@@ -53,7 +53,7 @@ test('each entry of the range counts once, by its outcome, on its own day', () =
         const lines = all.filter((entry) => entry.sent).map(({ seq }) => seq)
         const inside = lines.filter((seq) => seq >= first && seq <= through)
         const rejected = inside.slice(0, letter % 2).map((seq) => ({ seq, code: 'refused', reason: '' }))
-        const reported = outcomesOf('siem', batch.slices, {
+        const reported = accountsOf('siem', batch.slices, {
           seqs: Float64Array.from(lines),
           first,
           through,

@@ -1,7 +1,7 @@
 // Delivery in objects, step by step: what one contains, what a crash leaves, what must never happen twice (invariants 2, 3 and 4).
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { accountReport, type DayOutcomes } from '../../../src/contracts/accounts.ts'
+import { accountReport, type DayAccount } from '../../../src/contracts/accounts.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { Journal, ChunkSlice, StateEntry } from '../../../src/contracts/journal.ts'
 import type { Evidence, ObjectSink, StoredRange } from '../../../src/contracts/sink.ts'
@@ -241,7 +241,7 @@ describe('the contents of an object', () => {
     async (_, more, wants, expected) => {
       for (const alone of [false, true]) {
         const rig = await openRig()
-        const settled: DayOutcomes[] = []
+        const settled: DayAccount[] = []
         const journal = withMethods(rig.journal, {
           take: async (...asked) => {
             const batch = await rig.journal.take(...asked)
@@ -249,7 +249,7 @@ describe('the contents of an object', () => {
             return batch && { ...batch, slices: batch.slices.map(marked) }
           },
           ack: (sink, acknowledgement) => {
-            settled.push(...(acknowledgement.outcomes ?? []))
+            settled.push(...(acknowledgement.accounts ?? []))
             return rig.journal.ack(sink, acknowledgement)
           },
         })

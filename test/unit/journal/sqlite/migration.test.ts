@@ -48,11 +48,11 @@ async function open(path: string): Promise<Journal> {
 function delivered(first: number, through: number, audits: number, usages = 0) {
   const day = epochDay(START_US)
   const sums = { day, filtered: 0, replayed: 0 }
-  const outcomes = [
+  const accounts = [
     { ...sums, stream: audit, accepted: audits },
     { ...sums, stream: usage, accepted: usages },
   ].filter(({ accepted }) => accepted > 0)
-  return { first, through, rejected: [], outcomes }
+  return { first, through, rejected: [], accounts }
 }
 
 const finding = { index: 0, kind: 'foreign_fetch' as const }
