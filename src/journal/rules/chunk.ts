@@ -14,6 +14,25 @@ import {
   VERSION,
 } from '../../contracts/entries.ts'
 import { allocate } from '../../core/bytes.ts'
+import type { Seq } from '../../core/sequence.ts'
+
+/** Whose entries a chunk holds, and for whom. */
+export interface Address {
+  /** the stream's number in this store */
+  readonly source: number
+  readonly appendedAt: number
+  readonly onlySink: string | undefined
+  readonly replay: boolean
+}
+
+/** A chunk to be written. */
+export interface Put {
+  readonly payload: number
+  readonly first: Seq
+  readonly last: Seq
+  readonly address: Address
+  readonly entries: Entries
+}
 
 /**
  * As stored in the table. Numbers are in the host's byte order, little-endian on all supported
@@ -45,6 +64,11 @@ export function encode(entries: Entries): Pieces {
  */
 export function checksum(label: string, pieces: Pieces): number {
   return crc32(pieces.slab, crc32(pieces.columns, crc32(pieces.times, crc32(pieces.types, crc32(label)))))
+}
+
+/** Names a chunk in its checksum. */
+export function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
+  return `${first} ${last} ${source} ${appendedAt} ${onlySink ?? ''} ${replay ? 1 : 0}`
 }
 
 /** Copies only if the driver's memory is not aligned for the numbers. */

@@ -122,12 +122,50 @@ export function versionOf(raw: Uint8Array, before: Buffer | undefined): Versione
   return { version, mark: version === 0 ? undefined : markOf(contentHash, version, before) }
 }
 
+/** The marks of keys, as an engine stores them. `index`: of the entry; `id`: its key, a view. */
+interface Marks {
+  get(index: number, id: Buffer): Buffer | undefined
+  /** `before`: the mark that it replaces */
+  put(index: number, id: Buffer, mark: Buffer, before: Buffer | undefined): void
+}
+
+/** Which entries of `wanted` (all if undefined) are new, or a new version; `ids`: their keys. */
+export function newVersions(
+  entries: Entries,
+  wanted: Uint32Array | undefined,
+  ids: Buffer,
+  marks: Marks,
+): NewEntries {
+  const count = wanted?.length ?? entries.count
+  const versions = new Uint32Array(entries.count)
+  const fresh: number[] = []
+  let changed = false
+  for (let i = 0; i < count; i++) {
+    const index = wanted?.[i] ?? i
+    const id = ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
+    const before = marks.get(index, id)
+    const { version, mark } = versionOf(entries.raw(index), before)
+    if (mark === undefined) continue
+    marks.put(index, id, mark, before)
+    fresh.push(index)
+    versions[index] = storedVersion(version)
+    changed ||= version > 1
+  }
+  return {
+    fresh: fresh.length === count && wanted === undefined ? undefined : Uint32Array.from(fresh),
+    freshCount: fresh.length,
+    knownCount: count - fresh.length,
+    versions: changed ? versions : undefined,
+  }
+}
+
 /** The version that this content has, or would get; as stored, where the first is 0. */
 export function versionToSend(raw: Uint8Array, mark: Buffer): number {
   const isLast = mark.subarray(0, KEY_BYTES).equals(digest(raw))
   return storedVersion(mark.readUInt32LE(KEY_BYTES) + (isLast ? 0 : 1))
 }
 
+/** @internal for tests */
 export const storedVersion = (version: number): number => (version === 1 ? 0 : version)
 
 function versionAfter(before: Buffer, contentHash: Buffer): number {

@@ -13,15 +13,8 @@ import type { Stream } from '../../contracts/source.ts'
 import { epochDay } from '../../core/time.ts'
 import type { Streams } from './streams.ts'
 import type { Acknowledged } from '../rules/acknowledgement.ts'
-
-interface ChunkTimes {
-  first: Seq
-  last: Seq
-  source: number
-  only_sink: string | null
-  replay: number
-  times: Buffer
-}
+import { NO_SINK, pendingDays } from '../rules/pending-days.ts'
+import type { ChunkTimes } from '../rules/pending-days.ts'
 
 interface CountedDeadLetter {
   readonly sink: string
@@ -120,32 +113,9 @@ export class DeliveryAccounts {
   }
 
   #pending(sink: string, { ahead }: Acknowledged, after: Seq) {
-    const isAcknowledged = (seq: Seq) => ahead.some(({ first, last }) => first <= seq && seq <= last)
-    const chunks = this.#statements.times.all({ next: after + 1 })
-    const counts = new Map<string, Counted & { count: number }>()
-    let through = after
-    for (const chunk of chunks) {
-      through = chunk.last
-      if (chunk.replay === 1 || (chunk.only_sink !== null && chunk.only_sink !== sink)) continue
-      const times = new DataView(chunk.times.buffer, chunk.times.byteOffset, chunk.times.byteLength)
-      for (let seq = Math.max(chunk.first, after + 1); seq <= chunk.last; seq++) {
-        if (ahead.length > 0 && isAcknowledged(seq)) continue
-        const day = epochDay(times.getFloat64(8 * (seq - chunk.first), true))
-        const key = `${chunk.source} ${day}`
-        const known = counts.get(key)
-        if (known) known.count++
-        else counts.set(key, { source: chunk.source, day, count: 1 })
-      }
-    }
-    return { rows: [...counts.values()], through, more: chunks.length > 0 }
+    return pendingDays(this.#statements.times.all({ next: after + 1 }), sink, ahead, after)
   }
 }
-
-/**
- * A name that no sink has: excludes entries addressed to one sink, and nothing counts as
- * acknowledged.
- */
-const NO_SINK = ''
 
 function prepare(db: Database) {
   return {

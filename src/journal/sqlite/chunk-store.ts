@@ -5,41 +5,13 @@ import type { Entries } from '../../contracts/entries.ts'
 import { makeWay } from '../../core/bytes.ts'
 import type { Batch, LoneLimits, ChunkSlice, TakeLimits, TooLarge } from '../../contracts/journal.ts'
 import type { Seq } from '../../core/sequence.ts'
-import { checksum, decode, encode, payloadBytes } from '../rules/chunk.ts'
+import { ChunkCache, chunkOf } from '../rules/chunk-cache.ts'
+import type { Chunk } from '../rules/chunk-cache.ts'
+import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts'
+import type { Address, Put } from '../rules/chunk.ts'
 import { fitting } from '../rules/slicing.ts'
 import { corrupt } from './database.ts'
 import type { Streams } from './streams.ts'
-
-/**
- * Cache of decoded chunks, so that several sinks, or a prefetch, read and verify each only once.
- */
-const CACHE_BYTES = 8 * 1024 * 1024
-const CACHE_CHUNKS = 64
-
-export interface Address {
-  readonly source: number
-  readonly appendedAt: number
-  readonly onlySink: string | undefined
-  readonly replay: boolean
-}
-
-/** A chunk to be written. */
-export interface Put {
-  readonly payload: number
-  readonly first: Seq
-  readonly last: Seq
-  readonly address: Address
-  readonly entries: Entries
-}
-
-interface Chunk {
-  readonly first: Seq
-  readonly last: Seq
-  readonly payload: number
-  readonly slice: ChunkSlice
-  /** its size in memory */
-  readonly bytes: number
-}
 
 interface SizeRow {
   first: number
@@ -65,8 +37,7 @@ export class ChunkStore {
   readonly #insert: Statement
   readonly #read: Statement<[number], ChunkRow>
   readonly #size: Statement<[number], SizeRow>
-  readonly #cache = new Map<Seq, Chunk>()
-  #cachedBytes = 0
+  readonly #cache = new ChunkCache()
 
   constructor(db: Database, path: string, streams: Streams) {
     this.#path = path
@@ -108,15 +79,7 @@ export class ChunkStore {
 
   /** Caches the new chunks: nearly always a sink takes them at once and need not read them back. */
   cache(puts: readonly Put[]): void {
-    for (const put of puts) this.#touch(this.#chunk(put))
-  }
-
-  #chunk({ first, last, payload, address, entries }: Put): Chunk {
-    const { source, appendedAt, onlySink, replay } = address
-    const stream = this.#streams.stream(source)
-    const slice = { stream, firstSeq: first, appendedAt, onlySink, replay, entries }
-    const bytes = entries.bytes.length + entries.columns.byteLength + entries.times.byteLength
-    return { first, last, payload, slice, bytes }
+    for (const put of puts) this.#cache.touch(chunkOf(put, this.#streams))
   }
 
   /**
@@ -160,35 +123,29 @@ export class ChunkStore {
 
   /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
-    for (const { first, last } of this.#cache.values()) if (last <= ackedTo) this.forget(first)
+    this.#cache.release(ackedTo)
   }
 
   forget(first: Seq): void {
-    this.#cachedBytes -= this.#cache.get(first)?.bytes ?? 0
-    this.#cache.delete(first)
-  }
-
-  #cachedChunk(seq: Seq): Chunk | undefined {
-    for (const chunk of this.#cache.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
-    return undefined
+    this.#cache.forget(first)
   }
 
   /** The payload of an entry with a chunk of its own that is not cached; 0 for any other. */
   #loneBytes(seq: Seq): number {
-    if (this.#cachedChunk(seq)) return 0
+    if (this.#cache.find(seq)) return 0
     const size = this.#size.get(seq)
     return size?.first === seq && size.last === seq ? size.payload : 0
   }
 
   #chunkAt(seq: Seq, loneBytes = this.#loneBytes(seq)): Chunk | undefined {
-    const cached = this.#cachedChunk(seq)
-    if (cached) return this.#touch(cached)
+    const cached = this.#cache.find(seq)
+    if (cached) return this.#cache.touch(cached)
     // The driver uses extra memory for it: of huge entries, new or requested by several sinks, only
     // one stays cached.
     makeWay(loneBytes)
     const row = this.#read.get(seq)
     if (row === undefined || row.last < seq) return undefined
-    return this.#touch(this.#open(row))
+    return this.#cache.touch(this.#open(row))
   }
 
   #open(row: ChunkRow): Chunk {
@@ -206,27 +163,7 @@ export class ChunkStore {
         this.#path,
         `the chunk of entries ${row.first} to ${row.last} does not match its checksum`,
       )
-    return this.#chunk({ first: row.first, last: row.last, payload: row.payload, address, entries })
+    const put = { first: row.first, last: row.last, payload: row.payload, address, entries }
+    return chunkOf(put, this.#streams)
   }
-
-  /**
-   * A Map keeps insertion order, so the least recently used is first. A single huge entry is read
-   * again instead.
-   */
-  #touch(chunk: Chunk): Chunk {
-    this.forget(chunk.first)
-    if (chunk.bytes > CACHE_BYTES) return chunk
-    this.#cache.set(chunk.first, chunk)
-    this.#cachedBytes += chunk.bytes
-    for (const oldest of this.#cache.keys()) {
-      const few = this.#cachedBytes <= CACHE_BYTES && this.#cache.size <= CACHE_CHUNKS
-      if (few) break
-      this.forget(oldest)
-    }
-    return chunk
-  }
-}
-
-function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
-  return `${first} ${last} ${source} ${appendedAt} ${onlySink ?? ''} ${replay ? 1 : 0}`
 }

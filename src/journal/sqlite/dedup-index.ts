@@ -7,7 +7,7 @@ import {
   firstsOf,
   hasVersions,
   keyInto,
-  storedVersion,
+  newVersions,
   versionOf,
   versionToSend,
 } from '../rules/dedup.ts'
@@ -149,29 +149,13 @@ export class DedupIndex {
   }
 
   #addVersions(source: number, entries: Entries, wanted: Uint32Array | undefined): NewEntries {
-    const count = wanted?.length ?? entries.count
-    const { ids } = this.#keysOf(entries, wanted)
-    const versions = new Uint32Array(entries.count)
-    const fresh: number[] = []
-    let changed = false
-    for (let i = 0; i < count; i++) {
-      const index = wanted?.[i] ?? i
-      const id = ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
-      const before = this.#find.get(source, entries.at(index), id)
-      const { version, mark } = versionOf(entries.raw(index), before)
-      if (mark === undefined) continue
-      if (before === undefined) this.#insert.run(source, entries.at(index), id, mark)
-      else this.#update.run(mark, source, entries.at(index), id)
-      fresh.push(index)
-      versions[index] = storedVersion(version)
-      changed ||= version > 1
-    }
-    return {
-      fresh: fresh.length === count && wanted === undefined ? undefined : Uint32Array.from(fresh),
-      freshCount: fresh.length,
-      knownCount: count - fresh.length,
-      versions: changed ? versions : undefined,
-    }
+    return newVersions(entries, wanted, this.#keysOf(entries, wanted).ids, {
+      get: (index, id) => this.#find.get(source, entries.at(index), id),
+      put: (index, id, mark, before) => {
+        if (before === undefined) this.#insert.run(source, entries.at(index), id, mark)
+        else this.#update.run(mark, source, entries.at(index), id)
+      },
+    })
   }
 
   /** The dedup keys of these entries in one reused buffer: valid until the next call. */

@@ -29,6 +29,7 @@ import type { Handover } from './database.ts'
 import { DeadLetters, ack } from './dead-letters.ts'
 import { preparePrune, prune } from './prune.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
+import { Arrivals } from '../rules/arrivals.ts'
 import { ScopedState } from '../rules/state.ts'
 import { reportWorkspaces } from './streams.ts'
 import { Totals } from './totals.ts'
@@ -248,39 +249,5 @@ export class SqliteJournal implements Journal {
     const isThere = this.#presence.lost === undefined
     closeDatabase(db, (error) => transactions.judge(error))
     if (isThere && !transactions.metFault) this.#surroundings.handover?.closed(path)
-  }
-}
-
-// Lets a delivery loop wait for new entries without polling.
-
-class Arrivals {
-  /** the last sequence number reported to each sink */
-  readonly #reported = new Map<string, Seq>()
-  readonly #waiting = new Set<() => void>()
-
-  reported(sink: string, seq: Seq): void {
-    this.#reported.set(sink, seq)
-  }
-
-  /** `lastSeq` is called at each wake-up. */
-  async wait(sink: string, lastSeq: () => Seq, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && lastSeq() <= (this.#reported.get(sink) ?? 0)) await this.#next(signal)
-    this.#reported.set(sink, lastSeq())
-  }
-
-  wake(): void {
-    for (const waiter of [...this.#waiting]) waiter()
-  }
-
-  #next(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        this.#waiting.delete(done)
-        signal.removeEventListener('abort', done)
-        resolve()
-      }
-      this.#waiting.add(done)
-      signal.addEventListener('abort', done, { once: true })
-    })
   }
 }

@@ -7,6 +7,7 @@ import type { Log } from '../../core/log.ts'
 import type { Seq, SequenceRange } from '../../core/sequence.ts'
 import { aheadCount, nextFree, withAcked } from '../rules/acknowledgement.ts'
 import type { Acknowledged } from '../rules/acknowledgement.ts'
+import { logLeftSink, logNewSink, logReturnedSink } from '../rules/streams.ts'
 
 interface SinkState {
   acknowledged: Acknowledged
@@ -79,16 +80,8 @@ export class Pending {
     const lost = row !== undefined && row.position < begin
     // Entries there for another sink only, such as its replay, are skipped.
     const entries = row === undefined ? (this.#statements.storedFor.get({ after: 0, sink: name }) ?? 0) : 0
-    if (entries > 0)
-      log.info('New sink: it begins with the oldest entry that is still kept', {
-        sink: name,
-        entries,
-      })
-    if (lost)
-      log.warn(
-        'A sink is in the configuration again, but entries that it had not acknowledged were dropped meanwhile: send them with auditferry replay',
-        { sink: name },
-      )
+    if (entries > 0) logNewSink(log, name, entries)
+    if (lost) logReturnedSink(log, name)
     const position = Math.max(row?.position ?? 0, begin)
     const { putSink, dropInFlightBelow, deadLettersOf } = this.#statements
     putSink.run(name, position)
@@ -110,10 +103,8 @@ export class Pending {
     if (row?.reported === 1) return
     const { storedFor, setReported } = this.#statements
     const acknowledged = this.#ackedFrom(name, row?.position ?? 0)
-    log.warn('A sink left the configuration: what it had not acknowledged is no longer kept for it', {
-      sink: name,
-      entries: (storedFor.get({ after: acknowledged.position, sink: name }) ?? 0) - aheadCount(acknowledged),
-    })
+    const stored = storedFor.get({ after: acknowledged.position, sink: name }) ?? 0
+    logLeftSink(log, name, stored - aheadCount(acknowledged))
     setReported.run(name)
   }
 

@@ -3,13 +3,13 @@ import type { Database } from 'better-sqlite3'
 import type { ConfiguredWorkspace } from '../../contracts/journal.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
 import type { Log } from '../../core/log.ts'
+import { StreamIds, logLeftWorkspace, logNewWorkspace } from '../rules/streams.ts'
 
-export class Streams {
-  readonly #ids = new Map<string, number>()
-  readonly #streams = new Map<number, Stream>()
+export class Streams extends StreamIds {
   readonly #insert
 
   constructor(db: Database) {
+    super()
     this.#insert = db.prepare<[string, string]>('INSERT INTO sources (workspace, source) VALUES (?, ?)')
     const rows = db.prepare<[], { id: number; workspace: string; source: SourceName }>(
       'SELECT id, workspace, source FROM sources',
@@ -21,26 +21,6 @@ export class Streams {
   insert({ workspace, source }: Stream): number {
     return Number(this.#insert.run(workspace, source).lastInsertRowid)
   }
-
-  find(stream: Stream): number | undefined {
-    return this.#ids.get(nameOf(stream))
-  }
-
-  stream(id: number): Stream {
-    const stream = this.#streams.get(id)
-    if (stream === undefined) throw new Error(`The journal has no source ${id}`)
-    return stream
-  }
-
-  remember(id: number, { workspace, source }: Stream): number {
-    this.#ids.set(nameOf({ workspace, source }), id)
-    this.#streams.set(id, { workspace, source })
-    return id
-  }
-}
-
-function nameOf({ workspace, source }: Stream): string {
-  return `${workspace} ${source}`
 }
 
 // Reports workspaces that are new to the journal, and known ones that left the configuration: a
@@ -64,20 +44,13 @@ export function reportWorkspaces(db: Database, configured: readonly ConfiguredWo
   const forget = db.prepare('DELETE FROM notes WHERE name = ?')
   const add = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
   const isNew = (name: string) => add.run(name).changes > 0
-  for (const { name: workspace, starts } of configured)
-    if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
-      log.info(
-        'New workspace: reading from its configured start. A renamed workspace counts as new, and is sent again',
-        { workspace, ...starts },
-      )
+  for (const workspace of configured)
+    if (isNew(MET + workspace.name) && known.length > 0 && !known.includes(workspace.name))
+      logNewWorkspace(log, workspace)
   for (const workspace of met(db)) if (!isThere.has(workspace)) forget.run(MET + workspace)
   for (const workspace of known)
     if (isThere.has(workspace)) forget.run(LEFT + workspace)
-    else if (isNew(LEFT + workspace))
-      log.warn(
-        'A workspace was removed from the configuration and is no longer read. Under the same name it would continue where it was; under another name it is new',
-        { workspace },
-      )
+    else if (isNew(LEFT + workspace)) logLeftWorkspace(log, workspace)
 }
 
 function met(db: Database): readonly string[] {
