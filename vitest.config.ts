@@ -35,6 +35,7 @@ export default defineConfig({
       suite('e2e', ['e2e'], 600_000, { exclude: slow }),
       suite('long', [], 900_000, { include: [...inRounds, ...slow], env: { AUDITFERRY_ROUNDS: 'rest' } }),
       suite('integration', ['integration'], 300_000),
+      suite('postgres', ['postgres'], 120_000),
       suite('monitoring', ['monitoring'], 120_000),
       suite('image', ['image'], 120_000),
       suite('chart', ['chart'], 60_000),

@@ -15,6 +15,8 @@ type Action =
    * letter
    */
   | 'split'
+  /** another process has this shard now: stop its loops, not the process */
+  | 'yield'
   /** cannot continue: stop the process */
   | 'exit'
   /** we were asked to stop: not a fault */
@@ -41,6 +43,9 @@ const actions = {
   // keeping
   journal_full: 'pause',
   disk_full: 'pause',
+  // The journal's database cannot be reached or accepts no writes: nothing of the call was stored.
+  store_unavailable: 'retry',
+  lease_lost: 'yield',
   journal_in_use: 'exit',
   journal_corrupt: 'exit',
   disk_failed: 'exit',

@@ -31,7 +31,7 @@ interface SinkFacts {
 }
 
 /** Nothing is retried after these errors. */
-const endsAll = (code: ErrorCode): boolean => ['exit', 'stop'].includes(actionOf(code))
+const endsAll = (code: ErrorCode): boolean => ['exit', 'stop', 'yield'].includes(actionOf(code))
 
 function prepareSeries(metrics: SinkMetrics, sink: string): void {
   const { pending, lag, lastSuccess, deadLetters, certificateExpiry } = metrics
