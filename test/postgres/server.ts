@@ -46,6 +46,8 @@ export interface PostgresServer {
   /** of its socket, and of its data */
   readonly folder: string
   readonly port: number
+  /** the user that it runs as, if that is another one than ours */
+  readonly as: { uid?: number; gid?: number }
   readonly url: (role?: string, database?: string) => string
   /** As its superuser. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -92,6 +94,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
   return {
     folder,
     port: PORT,
+    as,
     url,
     query: async <Row>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[],

@@ -49,6 +49,14 @@ export class Session implements Queries {
     return !this.#closed
   }
 
+  async open(): Promise<void> {
+    try {
+      await this.#client.connect()
+    } catch (error) {
+      throw unavailable(this.#where, reasonOf(error), error)
+    }
+  }
+
   async query<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     const timer = setTimeout(() => this.close(), QUERY_MS)
     try {
@@ -66,9 +74,15 @@ export class Session implements Queries {
     return (await this.#send('COMMIT', [])).command === 'COMMIT'
   }
 
+  async end(): Promise<void> {
+    this.#closed = true
+    await this.#client.end()
+  }
+
+  /** At once, whatever the other end does. */
   close(): void {
     this.#closed = true
-    void this.#client.end().catch(() => undefined)
+    this.#client.connection.stream.destroy()
   }
 
   async #send(text: string, values: readonly unknown[]): Promise<QueryResult> {
@@ -111,9 +125,9 @@ export class Connection {
   /** Call in turn. `first` is done with a new session before anything else. */
   async session(first?: (session: Session) => Promise<void>): Promise<Session> {
     if (this.#session?.isOpen === true) return this.#session
-    const session = await this.#open()
-    this.#session = session
+    const session = (this.#session = this.#made())
     try {
+      await session.open()
       await assertWritable(session, this.where)
       await first?.(session)
     } catch (error) {
@@ -129,10 +143,12 @@ export class Connection {
   }
 
   async end(): Promise<void> {
-    await this.inTurn(async () => this.drop())
+    await this.inTurn(async () => {
+      if (this.#session?.isOpen === true) await this.#session.end()
+    })
   }
 
-  async #open(): Promise<Session> {
+  #made(): Session {
     const { password, tls } = this.#settings
     const { hostname, port, username, password: inUrl, pathname, searchParams } = this.#url
     const client = new Client({
@@ -148,14 +164,7 @@ export class Connection {
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     })
-    const session = new Session(client, this.where)
-    try {
-      await client.connect()
-    } catch (error) {
-      session.close()
-      throw unavailable(this.where, reasonOf(error), error)
-    }
-    return session
+    return new Session(client, this.where)
   }
 }
 

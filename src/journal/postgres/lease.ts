@@ -97,19 +97,18 @@ export class Lease {
   async release(): Promise<void> {
     if (this.signal.aborted) return
     this.#end('it was released')
-    const { log, holder, schema } = this.#options
+    const { clock, log, holder, schema, termMs } = this.#options
+    const released = change(
+      this.#options,
+      `UPDATE ${schema}.shards SET holder = NULL WHERE id = $1 AND epoch = $2 AND holder = $3`,
+      [this.shard, this.row.epoch, holder],
+    )
     try {
-      await change(
-        this.#options,
-        `UPDATE ${schema}.shards SET holder = NULL WHERE id = $1 AND epoch = $2 AND holder = $3`,
-        [this.shard, this.row.epoch, holder],
-      )
+      if ((await within(termMs / 2, clock, released)) !== undefined) return
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
-      log.warn('The lease of a shard could not be released, and ends by itself', {
-        ...{ shard: this.shard, error: error.message },
-      })
     }
+    log.warn('The lease of a shard could not be released, and ends in its own time', { shard: this.shard })
   }
 
   #end(why: string): ConnectorError {

@@ -66,6 +66,7 @@ export class PostgresStore {
 
   /** Call once the journals are closed. */
   async close(): Promise<void> {
+    this.#connection.drop()
     await this.#connection.end()
   }
 

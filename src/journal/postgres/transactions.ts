@@ -128,6 +128,7 @@ export class Transactions {
   /** Asks until the database answers or the lease ends. */
   async #hasLanded(): Promise<boolean> {
     for (;;) {
+      this.#lease.assertHeld()
       this.#connection.drop()
       try {
         let commits = NaN
@@ -137,7 +138,6 @@ export class Transactions {
         throw this.#lease.lose(LOST_TAIL)
       } catch (error) {
         if (!(error instanceof ConnectorError) || error.code !== 'store_unavailable') throw error
-        this.#lease.assertHeld()
         await this.#lease.pause(AGAIN_MS)
       }
     }
@@ -163,16 +163,28 @@ export class Transactions {
     return found.commits
   }
 
-  /** If the lease has ended, that is the reason for whatever failed. */
+  /**
+   * Ends with the lease, whatever the work still waits for; and if the lease has ended, that is the
+   * reason for whatever failed.
+   */
   async #judged<T>(work: () => Promise<T>): Promise<T> {
     this.#lease.assertHeld()
     try {
-      return await work()
+      return await untilAborted(work(), this.#lease.signal)
     } catch (error) {
       this.#lease.assertHeld()
       throw error
     }
   }
+}
+
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(new Error('The lease has ended'))
+    const end = () => signal.removeEventListener('abort', stop)
+    signal.addEventListener('abort', stop, { once: true })
+    work.finally(end).then(resolve, reject)
+  })
 }
 
 async function undo(session: Session): Promise<void> {

@@ -1,0 +1,83 @@
+// A proxy between a client and PostgreSQL that can cut a connection around a COMMIT, or stop passing
+// bytes on, as a network does.
+import { connect, createServer } from 'node:net'
+import type { Socket } from 'node:net'
+
+/**
+ * At the next COMMIT of a transaction of the journal. `before`: cut instead of passing it on.
+ * `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
+ * answers is lost from then on, on each connection, and none is cut.
+ */
+export type Fault = 'before' | 'after' | 'mute'
+
+export interface Proxy {
+  readonly url: string
+  fail(fault: Fault): void
+  /** New connections are refused, and open ones cut. */
+  refuse(): void
+  heal(): void
+  close(): Promise<void>
+}
+
+/** Of the statement that fences a transaction. */
+const FENCE = 'SET commits = '
+/** A simple query: its type, its length, its text, and a zero byte. */
+const COMMIT = Buffer.from('Q\0\0\0\x0bCOMMIT\0', 'latin1')
+
+export async function startProxy(socket: string, role: string): Promise<Proxy> {
+  let fault: Fault | undefined
+  let isRefusing = false
+  let isMute = false
+  const open = new Set<Socket>()
+  const server = createServer((client) => {
+    if (isRefusing) return void client.destroy()
+    const upstream = connect(socket)
+    const both = [client, upstream]
+    const cut = () => both.forEach((end) => end.destroy())
+    let sent = ''
+    let isEnding = false
+    for (const end of both) {
+      open.add(end)
+      end.on('error', cut)
+      end.on('close', () => {
+        open.delete(end)
+        cut()
+      })
+    }
+    client.on('data', (bytes: Buffer) => {
+      sent += bytes.toString('latin1')
+      const isMeant = bytes.includes(COMMIT) && fault !== undefined && sent.includes(FENCE)
+      if (bytes.includes(COMMIT)) sent = ''
+      if (!isMeant) return void upstream.write(bytes)
+      const kind = fault
+      fault = undefined
+      if (kind === 'before') {
+        cut()
+        return
+      }
+      isEnding = kind === 'after'
+      isMute = kind === 'mute'
+      upstream.write(bytes)
+    })
+    upstream.on('data', (bytes: Buffer) => {
+      if (isEnding) cut()
+      else if (!isMute) client.write(bytes)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const cutAll = () => [...open].forEach((end) => end.destroy())
+  return {
+    url: `postgres://${role}@127.0.0.1:${port}/postgres`,
+    fail: (kind) => void (fault = kind),
+    refuse() {
+      isRefusing = true
+      cutAll()
+    },
+    heal: () => void (isRefusing = false),
+    async close() {
+      cutAll()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
