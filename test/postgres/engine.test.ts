@@ -25,6 +25,7 @@ import {
   usage,
   uuid,
 } from '../contract/journal-parts.ts'
+import { certificate } from '../fakes/certificates.ts'
 import { startProxy } from './proxy.ts'
 import type { Proxy } from './proxy.ts'
 import { noPostgres, startPostgres } from './server.ts'
@@ -348,6 +349,65 @@ given('servers and schemas', () => {
     })
     await server.query('ALTER ROLE reader RESET default_transaction_read_only')
     await (await acquire())?.close()
+  })
+
+  it('a standby is refused, and used once it was promoted', async () => {
+    const standby = await startPostgres({ standby: true })
+    ends.push(() => standby.stop())
+    const store = storeOf({ url: standby.url() })
+    const acquire = () => store.acquire(1, { ...bounds, clock, log: logOf() })
+    await expect(acquire()).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: expect.stringContaining('standby') as string,
+    })
+    await standby.query('SELECT pg_promote()')
+    await migrate({ settings: { url: standby.url() }, schema: 'journal' })
+    const journal = await acquire()
+    expect(await journal?.cursor(audit)).toBeUndefined()
+    await journal?.close()
+  })
+
+  it('the password is asked for at each connection, and the certificate and its name are verified', async () => {
+    const authority = certificate('ours')
+    const secure = await startPostgres({
+      withPassword: ['changing'],
+      tls: certificate('localhost', authority),
+    })
+    ends.push(() => secure.stop())
+    await secure.query("CREATE ROLE changing LOGIN SUPERUSER PASSWORD 'first'")
+    let password = 'first'
+    let asked = 0
+    const settings = { url: secure.url('changing'), password: async () => (asked++, password) }
+    await migrate({ settings, schema: 'journal' })
+    const options = { schema: 'journal', holder: 'one', termMs: 60_000, clock: systemClock, log: logOf() }
+    const store = new PostgresStore({ settings, ...options })
+    ends.push(() => store.close())
+    const journal = await store.acquire(1, { ...bounds, clock, log: logOf() })
+    ends.push(async () => journal?.close())
+    await secure.query("ALTER ROLE changing PASSWORD 'second'")
+    await secure.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'changing'")
+    const put = () =>
+      journal?.state.put('x', '1').then(
+        () => 'put',
+        (error: unknown) => error,
+      )
+    await expect
+      .poll(put)
+      .toMatchObject({ code: 'store_unavailable', message: expect.stringContaining('28P01') as string })
+    password = 'second'
+    expect(await put()).toBe('put')
+    expect(asked).toBeGreaterThan(3)
+
+    const url = (host: string) => `postgres://owner@${host}:${secure.port}/postgres`
+    const migrated = (host: string, ca: string) =>
+      migrate({ settings: { url: url(host), tls: { ca } }, schema: 'journal' }).catch(
+        (error: unknown) => error,
+      )
+    expect(await migrated('localhost', authority.cert)).toBe(0)
+    expect(await migrated('localhost', certificate('theirs').cert)).toMatchObject({
+      code: 'store_unavailable',
+    })
+    expect(await migrated('127.0.0.1', authority.cert)).toMatchObject({ code: 'store_unavailable' })
   })
 
   it('a server that is not there is unavailable, and no bug', async () => {

@@ -1,6 +1,7 @@
 // A PostgreSQL of this machine for one test file, in a temporary folder, on a socket of that folder.
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -54,57 +55,82 @@ export interface PostgresServer {
   stop(): Promise<void>
 }
 
-export async function startPostgres(settings: readonly string[] = []): Promise<PostgresServer> {
+interface ServerOptions {
+  /** lines of its configuration */
+  readonly settings?: readonly string[]
+  /** PEM; it listens on the loopback too, with TLS */
+  readonly tls?: { readonly cert: string; readonly key: string }
+  /** roles that need a password */
+  readonly withPassword?: readonly string[]
+  /** stays in recovery until it is promoted */
+  readonly standby?: boolean
+}
+
+export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
+  const { settings = [], tls, withPassword = [], standby = false } = options
   const bin = programs() ?? ''
   const as = user() ?? {}
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-postgres-'))
-  if (as.uid !== undefined && as.gid !== undefined) chownSync(folder, as.uid, as.gid)
+  const own = (path: string) => as.uid !== undefined && chownSync(path, as.uid, as.gid ?? 0)
+  own(folder)
   chmodSync(folder, 0o755)
   const data = join(folder, 'data')
-  execFileSync(
-    join(bin, 'initdb'),
-    ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C'],
-    {
-      ...as,
-      cwd: folder,
-      stdio: 'ignore',
-    },
-  )
-  writeFileSync(
-    join(data, 'postgresql.auto.conf'),
-    [
-      "listen_addresses = ''",
-      `unix_socket_directories = '${folder}'`,
-      `port = ${PORT}`,
-      'fsync = off',
-      'shared_buffers = 32MB',
-      ...settings,
-    ].join('\n'),
-  )
+  const port = tls ? await freePort() : PORT
+  const command = ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C']
+  execFileSync(join(bin, 'initdb'), command, { ...as, cwd: folder, stdio: 'ignore' })
+  const write = (name: string, text: string) => {
+    writeFileSync(join(data, name), text, { mode: 0o600 })
+    own(join(data, name))
+  }
+  const listening = tls ? "listen_addresses = '127.0.0.1'\nssl = on" : "listen_addresses = ''"
+  const always = [
+    `unix_socket_directories = '${folder}'`,
+    `port = ${port}`,
+    'shared_buffers = 32MB',
+    'fsync = off',
+  ]
+  write('postgresql.auto.conf', [listening, ...always, ...settings].join('\n'))
+  const asked = withPassword.map((role) => `local all ${role} scram-sha-256`)
+  write('pg_hba.conf', [...asked, 'local all all trust', 'host all all 127.0.0.1/32 trust', ''].join('\n'))
+  if (tls) {
+    write('server.crt', tls.cert)
+    write('server.key', tls.key)
+  }
+  if (standby) write('standby.signal', '')
   const server = spawn(join(bin, 'postgres'), ['-D', data], { ...as, cwd: folder, stdio: 'ignore' })
+  const kill = () => void server.kill('SIGQUIT')
+  process.once('exit', kill)
   const ended = new Promise<void>((resolve) => server.once('exit', () => resolve()))
-  const socket = join(folder, `.s.PGSQL.${PORT}`)
-  const url = (role = 'owner', database = 'postgres') =>
-    `postgres://${role}@localhost/${database}?host=${folder}`
+  const socket = join(folder, `.s.PGSQL.${port}`)
   const client = await connected(
-    () => new Client({ host: folder, port: PORT, user: 'owner', database: 'postgres' }),
+    () => new Client({ host: folder, port, user: 'owner', database: 'postgres' }),
     socket,
   )
   client.on('error', () => undefined)
   return {
     folder,
-    port: PORT,
+    port,
     as,
-    url,
+    url: (role = 'owner', database = 'postgres') =>
+      `postgres://${role}@localhost:${port}/${database}?host=${folder}`,
     query: async <Row>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[],
     async stop() {
       await client.end().catch(() => undefined)
       server.kill('SIGINT')
       await ended
+      process.off('exit', kill)
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
 }
 
 async function connected(make: () => Client, socket: string): Promise<Client> {

@@ -25,6 +25,7 @@ export interface Queries {
 }
 
 const CONNECT_MS = 10_000
+const GOODBYE_MS = 1_000
 /** For the server; the client waits a little longer before it gives the connection up. */
 const STATEMENT_MS = 30_000
 const QUERY_MS = STATEMENT_MS + 5_000
@@ -74,9 +75,12 @@ export class Session implements Queries {
     return (await this.#send('COMMIT', [])).command === 'COMMIT'
   }
 
+  /** Says goodbye, if the other end listens. */
   async end(): Promise<void> {
     this.#closed = true
+    const timer = setTimeout(() => this.close(), GOODBYE_MS)
     await this.#client.end()
+    clearTimeout(timer)
   }
 
   /** At once, whatever the other end does. */
