@@ -32,11 +32,12 @@ const cutting = function (this: Client & { readonly isJournal?: boolean }, ...ar
 }
 
 const why = noPostgres()
-if (why !== undefined)
+if (why !== undefined) {
+  process.stderr.write(`\nSKIPPED: the journal in PostgreSQL: ${why}\n\n`)
   describe('journal contract: postgres', () => {
     it.skip(`skipped: ${why}`, () => undefined)
   })
-else {
+} else {
   beforeAll(async () => {
     server = await startPostgres()
     await migrate({ settings: { url: server.url() }, schema: SCHEMA })

@@ -13,6 +13,8 @@ export type Fault = 'before' | 'after' | 'mute'
 export interface Proxy {
   readonly url: string
   fail(fault: Fault): void
+  /** New connections go to another server, and open ones are cut. */
+  turn(socket: string): void
   /** New connections are refused, and open ones cut. */
   refuse(): void
   heal(): void
@@ -28,10 +30,11 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
   let fault: Fault | undefined
   let isRefusing = false
   let isMute = false
+  let target = socket
   const open = new Set<Socket>()
   const server = createServer((client) => {
     if (isRefusing) return void client.destroy()
-    const upstream = connect(socket)
+    const upstream = connect(target)
     const both = [client, upstream]
     const cut = () => both.forEach((end) => end.destroy())
     let sent = ''
@@ -70,6 +73,10 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
   return {
     url: `postgres://${role}@127.0.0.1:${port}/postgres`,
     fail: (kind) => void (fault = kind),
+    turn(next) {
+      target = next
+      cutAll()
+    },
     refuse() {
       isRefusing = true
       cutAll()

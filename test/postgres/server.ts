@@ -50,6 +50,8 @@ export interface PostgresServer {
   /** the user that it runs as, if that is another one than ours */
   readonly as: { uid?: number; gid?: number }
   readonly url: (role?: string, database?: string) => string
+  /** Another server with the data that this one has now, as a standby that will get no more. */
+  copy(): Promise<PostgresServer>
   /** As its superuser. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>
   stop(): Promise<void>
@@ -64,10 +66,12 @@ interface ServerOptions {
   readonly withPassword?: readonly string[]
   /** stays in recovery until it is promoted */
   readonly standby?: boolean
+  /** folder of a server: begins with its data */
+  readonly copyOf?: string
 }
 
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
-  const { settings = [], tls, withPassword = [], standby = false } = options
+  const { settings = [], tls, withPassword = [], standby = false, copyOf } = options
   const bin = programs() ?? ''
   const as = user() ?? {}
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-postgres-'))
@@ -76,8 +80,10 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   chmodSync(folder, 0o755)
   const data = join(folder, 'data')
   const port = tls ? await freePort() : PORT
-  const command = ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C']
-  execFileSync(join(bin, 'initdb'), command, { ...as, cwd: folder, stdio: 'ignore' })
+  const run = (program: string, args: readonly string[]) =>
+    execFileSync(join(bin, program), args, { ...as, cwd: folder, stdio: 'ignore' })
+  if (copyOf) run('pg_basebackup', ['-D', data, '-h', copyOf, '-U', 'owner', '-c', 'fast', '--no-sync'])
+  else run('initdb', ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C'])
   const write = (name: string, text: string) => {
     writeFileSync(join(data, name), text, { mode: 0o600 })
     own(join(data, name))
@@ -91,7 +97,16 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   ]
   write('postgresql.auto.conf', [listening, ...always, ...settings].join('\n'))
   const asked = withPassword.map((role) => `local all ${role} scram-sha-256`)
-  write('pg_hba.conf', [...asked, 'local all all trust', 'host all all 127.0.0.1/32 trust', ''].join('\n'))
+  write(
+    'pg_hba.conf',
+    [
+      ...asked,
+      'local all all trust',
+      'local replication all trust',
+      'host all all 127.0.0.1/32 trust',
+      '',
+    ].join('\n'),
+  )
   if (tls) {
     write('server.crt', tls.cert)
     write('server.key', tls.key)
@@ -113,6 +128,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     as,
     url: (role = 'owner', database = 'postgres') =>
       `postgres://${role}@localhost:${port}/${database}?host=${folder}`,
+    copy: () => startPostgres({ copyOf: folder }),
     query: async <Row>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[],
     async stop() {

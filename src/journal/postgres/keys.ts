@@ -48,17 +48,22 @@ async function takeFirsts(
   wanted: Uint32Array | undefined,
 ): Promise<NewEntries> {
   const { ids, times } = keysOf(entries, wanted)
-  const taken = await query<{ at: number; id: Buffer }>(
-    `INSERT INTO ${schema}.keys (shard, stream, at, id)
-     SELECT $1, $2, page.at, ${idOf('page.n')} FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n)
-     ON CONFLICT DO NOTHING RETURNING at, id`,
-    [shard, source, ids, times],
+  // The usual answers are "all" and "none", which the count gives. Otherwise the server says which,
+  // as one text: a row for each would take longer to read than all the rest.
+  const [taken] = await query<{ count: number; places: string | null }>(
+    `WITH page AS (SELECT n, at, ${idOf('n')} AS id FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n)),
+     taken AS (INSERT INTO ${schema}.keys (shard, stream, at, id) SELECT $1, $2, at, id FROM page
+       ON CONFLICT DO NOTHING RETURNING at, id),
+     counted AS (SELECT count(*) AS count FROM taken)
+     SELECT count, CASE WHEN count BETWEEN 1 AND $5 - 1
+       THEN (SELECT string_agg(n::text, ',') FROM page JOIN taken USING (at, id)) END AS places FROM counted`,
+    [shard, source, ids, arrayOf(times), times.length],
   )
   const count = times.length
-  if (taken.length === count)
+  if (taken?.count === count)
     return { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }
-  const free = new Set(taken.map(({ at, id }) => keyText(at, id)))
-  const known = Uint8Array.from(times, (at, i) => (free.has(keyText(at, idAt(ids, i))) ? 0 : 1))
+  const known = new Uint8Array(count).fill(1)
+  for (const place of placesOf(taken?.places)) known[place] = 0
   const fresh = firstsOf(entries, wanted, ids, known)
   return { fresh, freshCount: fresh.length, knownCount: count - fresh.length, versions: undefined }
 }
@@ -72,9 +77,7 @@ async function takeVersions(
 ): Promise<NewEntries> {
   const { ids, times } = keysOf(entries, wanted)
   const stored = await storedMarks(queries, { shard, schema }, source, ids, times)
-  const marks = new Map(
-    stored.flatMap(({ at, id, mark }) => (mark ? [[keyText(at, id), mark] as const] : [])),
-  )
+  const marks = new Map([...stored].map(([i, mark]) => [keyText(times[i] ?? NaN, idAt(ids, i)), mark]))
   const changed = new Map<string, { readonly at: number; readonly id: Buffer; readonly mark: Buffer }>()
   const found = newVersions(entries, wanted, ids, {
     get: (index, id) => marks.get(keyText(entries.at(index), id)),
@@ -103,10 +106,18 @@ export async function knownKeys(
   entries: Entries,
 ): Promise<Uint8Array> {
   const known = new Uint8Array(entries.count)
+  if (entries.count === 0) return known
   const { ids, times } = keysOf(entries, undefined)
-  for (const { n, isTaken, mark } of await storedMarks(queries, place, source, ids, times))
-    if (isTaken)
-      known[n - 1] = hasVersions(name) && mark && versionOf(entries.raw(n - 1), mark).version > 0 ? 2 : 1
+  if (hasVersions(name)) {
+    for (const [i, mark] of await storedMarks(queries, place, source, ids, times))
+      known[i] = versionOf(entries.raw(i), mark).version > 0 ? 2 : 1
+    return known
+  }
+  const [taken] = await queries.query<{ places: string | null }>(
+    `SELECT string_agg(n::text, ',') AS places FROM (${storedKeys(place, '1')}) page WHERE found IS NOT NULL`,
+    [place.shard, source, ids, arrayOf(times), ...boundsOf(times)],
+  )
+  for (const i of placesOf(taken?.places)) known[i] = 1
   return known
 }
 
@@ -123,43 +134,47 @@ export async function versionsOf(
   if (!hasVersions(name)) return undefined
   const { ids, times } = keysOf(entries, undefined)
   const versions = new Uint32Array(entries.count)
-  for (const { n, mark } of await storedMarks(queries, place, source, ids, times))
-    if (mark) versions[n - 1] = versionToSend(entries.raw(n - 1), mark)
+  for (const [i, mark] of await storedMarks(queries, place, source, ids, times))
+    versions[i] = versionToSend(entries.raw(i), mark)
   return versions
 }
 
-interface StoredMark {
-  /** position in the page, from 1 */
-  readonly n: number
-  readonly at: number
-  readonly id: Buffer
-  readonly isTaken: boolean
-  readonly mark: Buffer | null
-}
-
-/**
- * One row per key of the page. A query per key inside, which looks into the index whatever the
- * planner believes of the table; the bounds name the few partitions that it may look into.
- */
+/** The marks of those keys of a page that are taken, by their index. */
 async function storedMarks(
   { query }: Queries,
-  { shard, schema }: Place,
+  place: Place,
   source: number,
   ids: Buffer,
   times: readonly number[],
-): Promise<readonly StoredMark[]> {
-  if (times.length === 0) return []
-  const rows = await query<{ n: number; found: Buffer | null }>(
-    `SELECT page.n, (SELECT '\\x00'::bytea || coalesce(content, '') FROM ${schema}.keys
-        WHERE shard = $1 AND stream = $2 AND at = page.at AND id = ${idOf('page.n')} AND at BETWEEN $5 AND $6) AS found
-     FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n)`,
-    [shard, source, ids, times, Math.min(...times), Math.max(...times)],
+): Promise<ReadonlyMap<number, Buffer>> {
+  if (times.length === 0) return new Map()
+  const rows = await query<{ n: number; found: Buffer }>(
+    `SELECT n, found FROM (${storedKeys(place, 'content')}) page WHERE found IS NOT NULL`,
+    [place.shard, source, ids, arrayOf(times), ...boundsOf(times)],
   )
-  return rows.map(({ n, found }) => ({
-    ...{ n, at: times[n - 1] ?? NaN, id: idAt(ids, n - 1), isTaken: found !== null },
-    mark: found === null || found.length === 1 ? null : found.subarray(1),
-  }))
+  return new Map(rows.map(({ n, found }) => [n - 1, found]))
 }
+
+/**
+ * One row per key of the page; `found` is null where it is free. A query per key inside, which looks
+ * into the index whatever the planner believes of the table; the bounds name the few partitions that
+ * it may look into. OFFSET keeps it inside.
+ */
+const storedKeys = ({ schema }: Place, column: string) =>
+  `SELECT page.n, (SELECT ${column} FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at = page.at
+     AND id = ${idOf('page.n')} AND at BETWEEN $5 AND $6) AS found
+   FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n) OFFSET 0`
+
+/** A loop, since a page may have more entries than a call may have arguments. */
+const boundsOf = (times: readonly number[]): readonly [least: number, greatest: number] =>
+  times.reduce<[number, number]>(([a, b], at) => [Math.min(a, at), Math.max(b, at)], [Infinity, -Infinity])
+
+/** As PostgreSQL reads it: the driver would quote each number. */
+const arrayOf = (numbers: readonly number[]) => `{${numbers.join(',')}}`
+
+/** Positions in the page, which SQL counts from 1. */
+const placesOf = (places: string | null | undefined): readonly number[] =>
+  (places ?? '').split(',').flatMap((n) => (n === '' ? [] : [Number(n) - 1]))
 
 /** The ids of a page are one value: 16 bytes each. */
 const idOf = (n: string) => `substr($3::bytea, ((${n} - 1) * ${KEY_BYTES} + 1)::integer, ${KEY_BYTES})`

@@ -57,47 +57,58 @@ export class Pruning {
   }
 
   async #dropKeys(): Promise<boolean> {
+    for (const { stream, from, cutoff } of await this.#oldKeys())
+      if (await this.#dropKeysOf(stream, from, cutoff)) return true
+    return false
+  }
+
+  /** What has come of age since the last step: usually nothing, and then nothing is written. */
+  async #oldKeys(): Promise<
+    readonly { readonly stream: number; readonly from: number; readonly cutoff: number }[]
+  > {
     const { shard, schema, clock, keepKeysMs, transactions } = this.#core
-    return transactions.write(async (transaction) => {
-      const lows = await transaction.query<{
-        id: number
+    const lows = await transactions.read(({ query }) =>
+      query<{
+        stream: number
         newestUs: number | null
         lowUs: number | null
         lowBeforeUs: number | null
       }>(
-        `SELECT id, max(newest_us) OVER () AS "newestUs", low_us AS "lowUs", low_before_us AS "lowBeforeUs"
+        `SELECT id AS stream, max(newest_us) OVER () AS "newestUs", low_us AS "lowUs", low_before_us AS "lowBeforeUs"
          FROM ${schema}.streams WHERE shard = $1 ORDER BY id`,
         [shard],
-      )
-      for (const { id, ...low } of lows) {
-        const cutoff = keyCutoffUs({ nowMs: clock.now(), keepKeysMs, ...low })
-        if (cutoff !== undefined && (await this.#dropKeysOf(transaction, id, cutoff))) return true
-      }
-      return false
+      ),
+    )
+    return lows.flatMap(({ stream, ...low }) => {
+      const cutoff = keyCutoffUs({ nowMs: clock.now(), keepKeysMs, ...low })
+      if (cutoff === undefined) return []
+      const from = this.#keysFrom.get(stream) ?? Number.MIN_SAFE_INTEGER
+      // Older entries are being read, whose keys will have to go later.
+      if (from > cutoff) this.#keysFrom.delete(stream)
+      return from < cutoff ? [{ stream, from, cutoff }] : []
     })
   }
 
   /** One step; true if it was not the last. */
-  async #dropKeysOf({ query, afterCommit }: Transaction, stream: number, cutoff: number): Promise<boolean> {
-    const { shard, schema } = this.#core
-    const from = this.#keysFrom.get(stream) ?? Number.MIN_SAFE_INTEGER
-    if (from >= cutoff) {
-      // Older entries are being read, whose keys will have to go later.
-      if (from > cutoff) this.#keysFrom.delete(stream)
-      return false
-    }
-    const [behind] = await query<{ at: number }>(
-      `SELECT at FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4
-       ORDER BY at OFFSET ${STEP_KEYS} LIMIT 1`,
-      [shard, stream, from, cutoff],
-    )
-    // More than a step has keys of one instant only if the step is that instant.
-    const to = behind === undefined ? cutoff : Math.max(behind.at, from + 1)
-    await query(`DELETE FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4`, [
-      ...[shard, stream, from, to],
-    ])
-    afterCommit(() => this.#keysFrom.set(stream, to))
-    return to < cutoff
+  #dropKeysOf(stream: number, from: number, cutoff: number): Promise<boolean> {
+    const { shard, schema, transactions } = this.#core
+    return transactions.write(async ({ query, afterCommit }) => {
+      const [behind] = await query<{ at: number }>(
+        `SELECT at FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4
+         ORDER BY at OFFSET ${STEP_KEYS} LIMIT 1`,
+        [shard, stream, from, cutoff],
+      )
+      // More than a step has keys of one instant only if the step is that instant.
+      const to = behind === undefined ? cutoff : Math.max(behind.at, from + 1)
+      await query(`DELETE FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4`, [
+        shard,
+        stream,
+        from,
+        to,
+      ])
+      afterCommit(() => this.#keysFrom.set(stream, to))
+      return to < cutoff
+    })
   }
 
   /**
