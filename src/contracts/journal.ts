@@ -3,7 +3,8 @@
 // Every method that returns a promise is one transaction: it lands whole or not at all, and once it
 // resolves, the data is on disk. Methods may be called concurrently; they take effect in call order.
 // They throw ConnectorError `journal_full` (append, replay and resend: nothing is stored),
-// `disk_full`, `disk_failed` and `journal_corrupt`.
+// `disk_full`, `disk_failed` and `journal_corrupt`. Over a network also `store_unavailable` (nothing is
+// stored: try again) and `lease_lost` (another process has the shard, or will have it: stop working on it).
 import type { Seq, SequenceRange } from '../core/sequence.ts'
 import type { Accounts, DayCount, DayAccount } from './accounts.ts'
 import type { Entries } from './entries.ts'

@@ -467,11 +467,11 @@ given('servers and schemas', () => {
     const daemon = new Client({ host: server.folder, port: server.port, user: 'daemon', database: 'roles' })
     await daemon.connect()
     await expect(daemon.query('CREATE TABLE journal.x (y integer)')).rejects.toThrow('permission denied')
-    await expect(daemon.query('DROP TABLE journal.keys')).rejects.toThrow('must be owner')
+    await expect(daemon.query('DROP TABLE journal.dedup_keys')).rejects.toThrow('must be owner')
     await expect(daemon.query('UPDATE journal.schema_version SET version = 9')).rejects.toThrow(
       'permission denied',
     )
-    await daemon.query('TRUNCATE journal.keys_other')
+    await daemon.query('TRUNCATE journal.dedup_keys_other')
     await daemon.end()
   })
 
@@ -515,11 +515,11 @@ given('the tables', () => {
         (
           await server.query<{ name: string; size: string }>(
             `SELECT relname AS name, pg_total_relation_size(c.oid) AS size FROM pg_class c JOIN pg_inherits ON inhrelid = c.oid
-             WHERE inhparent = 'journal.keys'::regclass`,
+             WHERE inhparent = 'journal.dedup_keys'::regclass`,
           )
         ).map(({ name, size }) => [name, Number(size)]),
       )
-    const full = (await sizes())['keys_other'] ?? 0
+    const full = (await sizes())['dedup_keys_other'] ?? 0
     expect(full).toBeGreaterThan(400_000)
     const later = async (each: Journal) => {
       for (const day of [60, 61]) {
@@ -529,7 +529,7 @@ given('the tables', () => {
     }
     await later(journal)
     while (await journal.prune()) continue
-    expect((await sizes())['keys_other']).toBeGreaterThan(400_000)
+    expect((await sizes())['dedup_keys_other']).toBeGreaterThan(400_000)
     clock.nowMs = START_US / 1000
     await later(other)
     clock.nowMs += DAY_MS
@@ -537,10 +537,58 @@ given('the tables', () => {
     expect(
       await journal.append(part([{ id: uuid(61), at: (START_US / 1000 + 61 * DAY_MS) * 1000 }])),
     ).toMatchObject({ known: 1 })
-    await server.query('DELETE FROM journal.keys')
+    await server.query('DELETE FROM journal.dedup_keys')
     clock.nowMs += DAY_MS
     while (await other.prune()) continue
-    expect((await sizes())['keys_other']).toBeLessThan(50_000)
+    expect((await sizes())['dedup_keys_other']).toBeLessThan(50_000)
+  })
+
+  it('stay as large as they are, however many days come and go', async () => {
+    const days = 40
+    const begin = Date.now() - days * DAY_MS
+    const churn = { ...bounds, keepKeysMs: 3 * DAY_MS, keepDeliveredBytes: 2 ** 20 }
+    const journal = await storeOf().acquire(++shards, { ...churn, clock, log: logOf() })
+    if (journal === undefined) throw new Error('the shard is held')
+    ends.push(() => journal.close())
+    await journal.registerSinks(['a'])
+    const sizes: number[] = []
+    for (let day = 0; day < days; day++) {
+      clock.nowMs = begin + day * DAY_MS
+      for (let page = 0; page < 3; page++) {
+        const specs = Array.from({ length: 1000 }, (_, i) =>
+          spec(day * 10_000 + page * 1000 + i, {
+            at: (clock.nowMs + page) * 1000 + i,
+            body: 'x'.repeat(200),
+          }),
+        )
+        await journal.append(part(specs, { cursor: `${day}` }))
+        const batch = await journal.take('a', { maxEntries: 1000, maxBytes: 2 ** 20 })
+        if (!batch) throw new Error('nothing to take')
+        await journal.recordInFlight('a', { first: batch.first, last: batch.last, shape: 's', detail: '{}' })
+        await journal.ack('a', acknowledgement(batch.first, batch.last))
+      }
+      while (await journal.prune()) continue
+      // As autovacuum does, when it comes round.
+      for (const table of [
+        'shards',
+        'streams',
+        'chunks',
+        'dedup_keys',
+        'sinks',
+        'in_flight',
+        'accounts',
+        'counts',
+      ])
+        await server.query(`VACUUM journal.${table}`)
+      const [size] = await server.query<{ bytes: string }>(
+        `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class
+         WHERE relnamespace = 'journal'::regnamespace AND relkind = 'r'`,
+      )
+      sizes.push(Number(size?.bytes))
+    }
+    const [early, late] = [Math.max(...sizes.slice(5, 15)), Math.max(...sizes.slice(-10))]
+    expect(late / early).toBeLessThan(1.1)
+    expect(await count('journal.dedup_keys')).toBeLessThan(6 * 3000)
   })
 
   it('a chunk whose bytes rotted is not delivered: it is named', async () => {

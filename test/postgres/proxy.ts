@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
  * `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
  * answers is lost from then on, on each connection, and none is cut.
  */
-export type Fault = 'before' | 'after' | 'mute'
+type Fault = 'before' | 'after' | 'mute'
 
 export interface Proxy {
   readonly url: string

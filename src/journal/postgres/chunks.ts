@@ -112,12 +112,12 @@ export class ChunkStore {
     while (next <= until && next - from < maxEntries) {
       const known = this.#cache.find(next) ?? read.find(({ first, last }) => first <= next && next <= last)
       if (known === undefined) {
-        const room = { entries: maxEntries - (next - from), bytes: maxBytes - bytes }
+        const left = { entries: maxEntries - (next - from), bytes: maxBytes - bytes }
         const sizes = await this.#sizes(queries, next, until)
         const [lone] = sizes
         if (next === from && lone && isLone(lone) && lone.payload > loneBytes)
           return { rawBytes: lone.payload }
-        read = await this.#read(queries, within(sizes, room, next === from))
+        read = await this.#read(queries, within(sizes, left, next === from))
         if (read.length === 0) break
         continue
       }
@@ -202,13 +202,13 @@ export class ChunkStore {
 
 const isLone = ({ first, last }: ChunkSize) => first === last
 
-/** Those that a batch with this room begins; of huge entries, only one is read at a time. */
+/** Those that a batch begins with that much left; of huge entries, only one is read at a time. */
 function within(
   sizes: readonly ChunkSize[],
-  room: { readonly entries: number; readonly bytes: number },
+  left: { readonly entries: number; readonly bytes: number },
   isEmpty: boolean,
 ): readonly ChunkSize[] {
-  let { entries, bytes } = room
+  let { entries, bytes } = left
   const end = sizes.findIndex((size, i) => {
     const isFirst = isEmpty && i === 0
     if (!isFirst && (entries <= 0 || bytes <= 0 || (isLone(size) && size.payload > bytes))) return true

@@ -224,7 +224,7 @@ function translate(error: unknown, where: string): unknown {
   if (!(error instanceof DatabaseError)) return unavailable(where, reasonOf(error), error)
   const { code = '', table = '', constraint = '' } = error
   if (code === '53100')
-    return new ConnectorError('disk_full', `The disk of ${where} is full: make room there`)
+    return new ConnectorError('disk_full', `The disk of ${where} is full: free space there`)
   if (code === '25006') return unavailable(where, 'it accepts no writes now')
   if (/^(XX001|XX002)/.test(code))
     return new ConnectorError(

@@ -75,9 +75,9 @@ export class PostgresStore {
     const { where } = this.#connection
     const { shard, row } = lease
     const [streams, pending] = [new StreamIds(), new Pending()]
-    const place = { shard, schema, where, streams, pending }
-    const chunks = new ChunkStore({ ...place, incarnation: row.incarnation })
-    const core: Core = { ...options, ...place, transactions, chunks, totals: new Totals() }
+    const shared = { shard, schema, where, streams, pending }
+    const chunks = new ChunkStore({ ...shared, incarnation: row.incarnation })
+    const core: Core = { ...options, ...shared, transactions, chunks, totals: new Totals() }
     await transactions.read(async (queries) => {
       await loadStreams(queries, core)
       await pending.load(queries, core)

@@ -264,7 +264,7 @@ async function registered(
   ])
   const acknowledged = await ackedFrom(transaction, core, name, position)
   if (row?.counted !== true || hasLost) await beginAccounts(transaction, core, name, acknowledged)
-  const [letters] = await query<{ count: number }>(
+  const [counted] = await query<{ count: number }>(
     `SELECT count(*) AS count FROM ${schema}.dead_letters WHERE shard = $1 AND sink = $2`,
     [shard, name],
   )
@@ -273,7 +273,7 @@ async function registered(
     if (hasLost) logReturnedSink(log, name)
   })
   const oldest = await oldestPendingAt(transaction, core, acknowledged.position)
-  return { acknowledged, deadLetters: letters?.count ?? 0, oldestPendingAt: oldest }
+  return { acknowledged, deadLetters: counted?.count ?? 0, oldestPendingAt: oldest }
 }
 
 async function reportLeft(transaction: Transaction, core: Core, { name, position }: SinkRow, log: Log) {

@@ -94,18 +94,16 @@ export class Pruning {
     const { shard, schema, transactions } = this.#core
     return transactions.write(async ({ query, afterCommit }) => {
       const [behind] = await query<{ at: number }>(
-        `SELECT at FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4
+        `SELECT at FROM ${schema}.dedup_keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4
          ORDER BY at OFFSET ${STEP_KEYS} LIMIT 1`,
         [shard, stream, from, cutoff],
       )
       // More than a step has keys of one instant only if the step is that instant.
       const to = behind === undefined ? cutoff : Math.max(behind.at, from + 1)
-      await query(`DELETE FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4`, [
-        shard,
-        stream,
-        from,
-        to,
-      ])
+      await query(
+        `DELETE FROM ${schema}.dedup_keys WHERE shard = $1 AND stream = $2 AND at >= $3 AND at < $4`,
+        [shard, stream, from, to],
+      )
       afterCommit(() => this.#keysFrom.set(stream, to))
       return to < cutoff
     })
@@ -123,7 +121,7 @@ export class Pruning {
       query<{ name: string }>(
         `SELECT inhrelid::regclass::text AS name FROM pg_inherits
          WHERE inhparent = $1::regclass AND pg_total_relation_size(inhrelid) > ${EMPTY_BYTES}`,
-        [`${schema}.keys`],
+        [`${schema}.dedup_keys`],
       ),
     )
     for (const { name } of parts)

@@ -31,7 +31,7 @@ export async function writeDeadLetters(
 
 async function writeStep(transaction: Transaction, core: Core, sink: string, rejected: readonly Rejected[]) {
   const { shard, schema, chunks, clock, pending, streams } = core
-  const letters = []
+  const copies = []
   for (const { seq, code, reason } of rejected) {
     const found = await chunks.entry(transaction, seq)
     if (found === undefined)
@@ -40,7 +40,7 @@ async function writeStep(transaction: Transaction, core: Core, sink: string, rej
     const { entries, replay, stream } = slice
     const source = streams.find(stream)
     if (source === undefined) throw new Error('The stream of a rejected entry is unknown to the journal')
-    letters.push({ seq, code, reason, replay, source, entries, index, at: entries.at(index) })
+    copies.push({ seq, code, reason, replay, source, entries, index, at: entries.at(index) })
   }
   const rows = await transaction.query<{ seq: number }>(
     `INSERT INTO ${schema}.dead_letters
@@ -48,23 +48,23 @@ async function writeStep(transaction: Transaction, core: Core, sink: string, rej
      SELECT $1, $2, seq, stream, entry_id, time, at, type, version, code, reason, $3, replay, raw
      FROM unnest($4::bigint[], $5::integer[], $6::bytea[], $7::bytea[], $8::bigint[], $9::text[], $10::bigint[], $11::text[],
        $12::text[], $13::boolean[], $14::bytea[])
-       AS letter (seq, stream, entry_id, time, at, type, version, code, reason, replay, raw)
+       AS page (seq, stream, entry_id, time, at, type, version, code, reason, replay, raw)
      ON CONFLICT DO NOTHING RETURNING seq`,
     [
-      ...[shard, sink, clock.now(), letters.map(({ seq }) => seq), letters.map(({ source }) => source)],
-      letters.map(({ entries, index }) => Buffer.from(idBytes(entries, index))),
-      letters.map(({ entries, index }) => Buffer.from(timeBytes(entries, index))),
-      letters.map(({ at }) => at),
-      letters.map(({ entries, index }) => JSON.stringify(entries.type(index))),
-      letters.map(({ entries, index }) => entries.version(index)),
-      letters.map(({ code }) => code),
-      letters.map(({ reason }) => JSON.stringify(reason)),
-      letters.map(({ replay }) => replay),
-      letters.map(({ entries, index }) => Buffer.from(entries.raw(index))),
+      ...[shard, sink, clock.now(), copies.map(({ seq }) => seq), copies.map(({ source }) => source)],
+      copies.map(({ entries, index }) => Buffer.from(idBytes(entries, index))),
+      copies.map(({ entries, index }) => Buffer.from(timeBytes(entries, index))),
+      copies.map(({ at }) => at),
+      copies.map(({ entries, index }) => JSON.stringify(entries.type(index))),
+      copies.map(({ entries, index }) => entries.version(index)),
+      copies.map(({ code }) => code),
+      copies.map(({ reason }) => JSON.stringify(reason)),
+      copies.map(({ replay }) => replay),
+      copies.map(({ entries, index }) => Buffer.from(entries.raw(index))),
     ],
   )
   const isNew = new Set(rows.map(({ seq }) => seq))
-  const added = letters.filter(({ seq, replay }) => isNew.has(seq) && !replay)
+  const added = copies.filter(({ seq, replay }) => isNew.has(seq) && !replay)
   await addAccounts(
     transaction,
     core,
@@ -84,7 +84,7 @@ export async function deadLetters(
   core: Core,
   query: DeadLetterQuery,
 ): Promise<DeadLetter[]> {
-  const rows = await letterRows(queries, core, query)
+  const rows = await deadLetterRows(queries, core, query)
   return rows.map((row) => ({
     id: row.id,
     sink: row.sink,
@@ -100,7 +100,7 @@ export async function deadLetters(
   }))
 }
 
-async function letterRows(
+async function deadLetterRows(
   { query }: Queries,
   { shard, schema }: Core,
   { sink, ids, after = 0, limit }: DeadLetterQuery,
@@ -137,7 +137,7 @@ export async function retryDeadLetters(
   query: DeadLetterQuery,
 ): Promise<number> {
   const { shard, schema, chunks, clock, pending } = core
-  const found = await letterRows(transaction, core, query)
+  const found = await deadLetterRows(transaction, core, query)
   const rows = found.filter(({ sink }) => pending.sinks.has(sink))
   for (const { source, sink, replay, rows: bundled } of bundlesOf(rows)) {
     const raws = await transaction.query<{ id: number; raw: Buffer }>(
@@ -152,7 +152,7 @@ export async function retryDeadLetters(
       entriesOf(bundled, (id) => rawOf.get(id)),
     )
   }
-  await removeLetters(transaction, core, rows, 0)
+  await removeDeadLetters(transaction, core, rows, 0)
   return rows.length
 }
 
@@ -161,13 +161,13 @@ export async function dropDeadLetters(
   core: Core,
   query: DeadLetterQuery,
 ): Promise<number> {
-  const rows = await letterRows(transaction, core, query)
-  await removeLetters(transaction, core, rows, 1)
+  const rows = await deadLetterRows(transaction, core, query)
+  await removeDeadLetters(transaction, core, rows, 1)
   return rows.length
 }
 
 /** Replayed entries were counted when they were first sent. */
-async function removeLetters(
+async function removeDeadLetters(
   transaction: Transaction,
   core: Core,
   rows: readonly DeadLetterRow[],

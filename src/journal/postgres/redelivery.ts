@@ -13,7 +13,7 @@ import type { Selected } from '../rules/replay.ts'
 import { refuseWhenFull, sourceOf } from './append.ts'
 import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
-import { versionsOf } from './keys.ts'
+import { versionsOf } from './dedup-index.ts'
 import { writeState } from './state.ts'
 import type { Transaction } from './transactions.ts'
 
@@ -55,7 +55,7 @@ async function look(
   const { shard, schema } = core
   const acknowledged = acknowledgedBy(core, query.sink)
   const until = query.until ?? acknowledged.ahead.at(-1)?.last ?? acknowledged.position
-  // Entries addressed to one sink only are copies: the originals are at an earlier place.
+  // Entries addressed to one sink only are copies: the originals are further ahead.
   const chunks = await queries.query<ChunkSize>(
     `SELECT first, last, payload FROM ${schema}.chunks
      WHERE shard = $1 AND first > $2 AND first <= $3 AND only_sink IS NULL ORDER BY first LIMIT ${STEP_CHUNKS}`,

@@ -39,10 +39,10 @@ const migrations: readonly string[] = [
   -- Dedup keys, in partitions by the entries' own time (µs): inserts stay in the few newest ones, and
   -- an old one is emptied at once when its last key is gone.
   -- content: of entries that may change, the hashes of their contents.
-  CREATE TABLE $s.keys (
+  CREATE TABLE $s.dedup_keys (
     shard integer NOT NULL, stream integer NOT NULL, at bigint NOT NULL, id bytea NOT NULL, content bytea,
     PRIMARY KEY (shard, stream, at, id)) PARTITION BY RANGE (at);
-  CREATE TABLE $s.keys_other PARTITION OF $s.keys DEFAULT;
+  CREATE TABLE $s.dedup_keys_other PARTITION OF $s.dedup_keys DEFAULT;
 
   -- reported: the operator knows that this sink left the configuration. counted: its delivery
   -- accounts have begun.
@@ -102,11 +102,11 @@ const migrations: readonly string[] = [
   `,
 ]
 
-/** Months of partitions of the dedup keys that a migration makes ahead: beyond them, keys_other. */
+/** Months of partitions of the dedup keys that a migration makes ahead: beyond them, dedup_keys_other. */
 const MONTHS_AHEAD = 120
 const MONTHS_BEHIND = 3
 
-/** Months that keys_other already holds keys of stay there. */
+/** Months that dedup_keys_other already holds keys of stay there. */
 const partitions = (schema: string) => `
   DO $$
   DECLARE begins timestamp; from_us bigint; to_us bigint;
@@ -115,9 +115,9 @@ const partitions = (schema: string) => `
       begins := date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => i);
       from_us := extract(epoch FROM begins)::bigint * 1000000;
       to_us := extract(epoch FROM begins + interval '1 month')::bigint * 1000000;
-      CONTINUE WHEN to_regclass('${schema}.keys_' || to_char(begins, 'YYYY_MM')) IS NOT NULL;
-      CONTINUE WHEN EXISTS (SELECT FROM ${schema}.keys_other WHERE at >= from_us AND at < to_us);
-      EXECUTE format('CREATE TABLE ${schema}.keys_%s PARTITION OF ${schema}.keys FOR VALUES FROM (%s) TO (%s)',
+      CONTINUE WHEN to_regclass('${schema}.dedup_keys_' || to_char(begins, 'YYYY_MM')) IS NOT NULL;
+      CONTINUE WHEN EXISTS (SELECT FROM ${schema}.dedup_keys_other WHERE at >= from_us AND at < to_us);
+      EXECUTE format('CREATE TABLE ${schema}.dedup_keys_%s PARTITION OF ${schema}.dedup_keys FOR VALUES FROM (%s) TO (%s)',
         to_char(begins, 'YYYY_MM'), from_us, to_us);
     END LOOP;
   END $$`
@@ -129,7 +129,7 @@ const grants = (schema: string, role: string) => `
   DO $$
   DECLARE part regclass;
   BEGIN
-    FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '${schema}.keys'::regclass LOOP
+    FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '${schema}.dedup_keys'::regclass LOOP
       EXECUTE format('GRANT TRUNCATE ON %s TO ${role}', part);
     END LOOP;
   END $$`

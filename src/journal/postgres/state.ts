@@ -8,7 +8,7 @@ import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
-type Place = Pick<Core, 'shard' | 'schema'>
+type Tables = Pick<Core, 'shard' | 'schema'>
 
 export class StateTable implements StateStore {
   readonly #core: Core
@@ -43,7 +43,7 @@ export class StateTable implements StateStore {
 
 async function valueOf(
   { query }: Queries,
-  { shard, schema }: Place,
+  { shard, schema }: Tables,
   name: string,
 ): Promise<string | undefined> {
   const [row] = await query<StateEntry>(`SELECT value FROM ${schema}.state WHERE shard = $1 AND name = $2`, [
@@ -55,7 +55,7 @@ async function valueOf(
 /** Drops, then puts. */
 export async function writeState(
   { query }: Transaction,
-  { shard, schema }: Place,
+  { shard, schema }: Tables,
   { drop = [], put = [] }: Partial<StateChange>,
 ): Promise<void> {
   if (drop.length > 0)
@@ -83,7 +83,7 @@ const MET = 'workspace_met:'
  */
 export async function reportWorkspaces(
   transaction: Transaction,
-  { shard, schema }: Place,
+  { shard, schema }: Tables,
   configured: readonly ConfiguredWorkspace[],
   log: Log,
 ): Promise<void> {

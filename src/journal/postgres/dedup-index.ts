@@ -14,7 +14,7 @@ import type { NewEntries } from '../rules/dedup.ts'
 import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 
-type Place = Pick<Core, 'shard' | 'schema'>
+type Tables = Pick<Core, 'shard' | 'schema'>
 
 /** A source of a workspace: its number, and what it is. */
 export interface StreamKeys {
@@ -28,7 +28,7 @@ export interface StreamKeys {
  */
 export async function takeKeys(
   queries: Queries,
-  place: Place,
+  tables: Tables,
   stream: StreamKeys,
   entries: Entries,
   wanted: Uint32Array | undefined,
@@ -36,13 +36,13 @@ export async function takeKeys(
   const count = wanted?.length ?? entries.count
   if (count === 0) return { fresh: undefined, freshCount: 0, knownCount: 0, versions: undefined }
   return hasVersions(stream.name)
-    ? takeVersions(queries, place, stream, entries, wanted)
-    : takeFirsts(queries, place, stream, entries, wanted)
+    ? takeVersions(queries, tables, stream, entries, wanted)
+    : takeFirsts(queries, tables, stream, entries, wanted)
 }
 
 async function takeFirsts(
   { query }: Queries,
-  { shard, schema }: Place,
+  { shard, schema }: Tables,
   { source }: StreamKeys,
   entries: Entries,
   wanted: Uint32Array | undefined,
@@ -50,27 +50,27 @@ async function takeFirsts(
   const { ids, times } = keysOf(entries, wanted)
   // The usual answers are "all" and "none", which the count gives. Otherwise the server says which,
   // as one text: a row for each would take longer to read than all the rest.
-  const [taken] = await query<{ count: number; places: string | null }>(
+  const [taken] = await query<{ count: number; indices: string | null }>(
     `WITH page AS (SELECT n, at, ${idOf('n')} AS id FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n)),
-     taken AS (INSERT INTO ${schema}.keys (shard, stream, at, id) SELECT $1, $2, at, id FROM page
+     taken AS (INSERT INTO ${schema}.dedup_keys (shard, stream, at, id) SELECT $1, $2, at, id FROM page
        ON CONFLICT DO NOTHING RETURNING at, id),
      counted AS (SELECT count(*) AS count FROM taken)
      SELECT count, CASE WHEN count BETWEEN 1 AND $5 - 1
-       THEN (SELECT string_agg(n::text, ',') FROM page JOIN taken USING (at, id)) END AS places FROM counted`,
+       THEN (SELECT string_agg(n::text, ',') FROM page JOIN taken USING (at, id)) END AS indices FROM counted`,
     [shard, source, ids, arrayOf(times), times.length],
   )
   const count = times.length
   if (taken?.count === count)
     return { fresh: undefined, freshCount: count, knownCount: 0, versions: undefined }
   const known = new Uint8Array(count).fill(1)
-  for (const place of placesOf(taken?.places)) known[place] = 0
+  for (const index of indicesOf(taken?.indices)) known[index] = 0
   const fresh = firstsOf(entries, wanted, ids, known)
   return { fresh, freshCount: fresh.length, knownCount: count - fresh.length, versions: undefined }
 }
 
 async function takeVersions(
   queries: Queries,
-  { shard, schema }: Place,
+  { shard, schema }: Tables,
   { source }: StreamKeys,
   entries: Entries,
   wanted: Uint32Array | undefined,
@@ -90,7 +90,7 @@ async function takeVersions(
   const rows = [...changed.values()]
   if (rows.length > 0)
     await queries.query(
-      `INSERT INTO ${schema}.keys (shard, stream, at, id, content)
+      `INSERT INTO ${schema}.dedup_keys (shard, stream, at, id, content)
        SELECT $1, $2, * FROM unnest($3::bigint[], $4::bytea[], $5::bytea[])
        ON CONFLICT (shard, stream, at, id) DO UPDATE SET content = excluded.content`,
       [shard, source, rows.map(({ at }) => at), rows.map(({ id }) => id), rows.map(({ mark }) => mark)],
@@ -101,7 +101,7 @@ async function takeVersions(
 /** One byte per entry: 1 if its key is taken, 2 if it is and this content would be a new version. */
 export async function knownKeys(
   queries: Queries,
-  place: Place,
+  tables: Tables,
   { source, name }: StreamKeys,
   entries: Entries,
 ): Promise<Uint8Array> {
@@ -109,15 +109,15 @@ export async function knownKeys(
   if (entries.count === 0) return known
   const { ids, times } = keysOf(entries, undefined)
   if (hasVersions(name)) {
-    for (const [i, mark] of await storedMarks(queries, place, source, ids, times))
+    for (const [i, mark] of await storedMarks(queries, tables, source, ids, times))
       known[i] = versionOf(entries.raw(i), mark).version > 0 ? 2 : 1
     return known
   }
-  const [taken] = await queries.query<{ places: string | null }>(
-    `SELECT string_agg(n::text, ',') AS places FROM (${storedKeys(place, '1')}) page WHERE found IS NOT NULL`,
-    [place.shard, source, ids, arrayOf(times), ...boundsOf(times)],
+  const [taken] = await queries.query<{ indices: string | null }>(
+    `SELECT string_agg(n::text, ',') AS indices FROM (${storedKeys(tables, '1')}) page WHERE found IS NOT NULL`,
+    [tables.shard, source, ids, arrayOf(times), ...boundsOf(times)],
   )
-  for (const i of placesOf(taken?.places)) known[i] = 1
+  for (const i of indicesOf(taken?.indices)) known[i] = 1
   return known
 }
 
@@ -127,14 +127,14 @@ export async function knownKeys(
  */
 export async function versionsOf(
   queries: Queries,
-  place: Place,
+  tables: Tables,
   { source, name }: StreamKeys,
   entries: Entries,
 ): Promise<Uint32Array | undefined> {
   if (!hasVersions(name)) return undefined
   const { ids, times } = keysOf(entries, undefined)
   const versions = new Uint32Array(entries.count)
-  for (const [i, mark] of await storedMarks(queries, place, source, ids, times))
+  for (const [i, mark] of await storedMarks(queries, tables, source, ids, times))
     versions[i] = versionToSend(entries.raw(i), mark)
   return versions
 }
@@ -142,15 +142,15 @@ export async function versionsOf(
 /** The marks of those keys of a page that are taken, by their index. */
 async function storedMarks(
   { query }: Queries,
-  place: Place,
+  tables: Tables,
   source: number,
   ids: Buffer,
   times: readonly number[],
 ): Promise<ReadonlyMap<number, Buffer>> {
   if (times.length === 0) return new Map()
   const rows = await query<{ n: number; found: Buffer }>(
-    `SELECT n, found FROM (${storedKeys(place, 'content')}) page WHERE found IS NOT NULL`,
-    [place.shard, source, ids, arrayOf(times), ...boundsOf(times)],
+    `SELECT n, found FROM (${storedKeys(tables, 'content')}) page WHERE found IS NOT NULL`,
+    [tables.shard, source, ids, arrayOf(times), ...boundsOf(times)],
   )
   return new Map(rows.map(({ n, found }) => [n - 1, found]))
 }
@@ -160,8 +160,8 @@ async function storedMarks(
  * into the index whatever the planner believes of the table; the bounds name the few partitions that
  * it may look into. OFFSET keeps it inside.
  */
-const storedKeys = ({ schema }: Place, column: string) =>
-  `SELECT page.n, (SELECT ${column} FROM ${schema}.keys WHERE shard = $1 AND stream = $2 AND at = page.at
+const storedKeys = ({ schema }: Tables, column: string) =>
+  `SELECT page.n, (SELECT ${column} FROM ${schema}.dedup_keys WHERE shard = $1 AND stream = $2 AND at = page.at
      AND id = ${idOf('page.n')} AND at BETWEEN $5 AND $6) AS found
    FROM unnest($4::bigint[]) WITH ORDINALITY page (at, n) OFFSET 0`
 
@@ -173,8 +173,8 @@ const boundsOf = (times: readonly number[]): readonly [least: number, greatest: 
 const arrayOf = (numbers: readonly number[]) => `{${numbers.join(',')}}`
 
 /** Positions in the page, which SQL counts from 1. */
-const placesOf = (places: string | null | undefined): readonly number[] =>
-  (places ?? '').split(',').flatMap((n) => (n === '' ? [] : [Number(n) - 1]))
+const indicesOf = (indices: string | null | undefined): readonly number[] =>
+  (indices ?? '').split(',').flatMap((n) => (n === '' ? [] : [Number(n) - 1]))
 
 /** The ids of a page are one value: 16 bytes each. */
 const idOf = (n: string) => `substr($3::bytea, ((${n} - 1) * ${KEY_BYTES} + 1)::integer, ${KEY_BYTES})`
