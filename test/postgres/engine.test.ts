@@ -293,6 +293,35 @@ given('a connection that is lost', () => {
     expect(await journal.append(part([spec(2), spec(3)]))).toMatchObject({ added: 1, known: 1, last: 3 })
   })
 
+  it('during the COMMIT, which reaches the server only then: the call waits for it', async () => {
+    const before = await commitsOf()
+    proxy.fail('late')
+    expect(await journal.append(part([spec(2)], { cursor: 'c2' }))).toMatchObject({ added: 1, last: 2 })
+    expect(await commitsOf()).toBe(before + 1)
+    expect(await journal.append(part([spec(2)]))).toMatchObject({ known: 1 })
+  })
+
+  it('during no COMMIT that waits for a standby: the call waits as well', async () => {
+    const standbys = async (names: string) => {
+      await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`)
+      await server.query('SELECT pg_reload_conf()')
+    }
+    await standbys('absent')
+    try {
+      let isDone = false
+      const appending = journal.append(part([spec(2)])).finally(() => (isDone = true))
+      const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+      await expect.poll(() => server.query(waiting)).toHaveLength(1)
+      await sleep(500)
+      expect(isDone).toBe(false)
+      expect(journal.stats()).toMatchObject({ entries: 1 })
+      await standbys('')
+      expect(await appending).toMatchObject({ added: 1 })
+    } finally {
+      await standbys('')
+    }
+  })
+
   it('during the COMMIT, with a server that is gone for a while: the call waits for the answer', async () => {
     proxy.fail('after')
     const appending = journal.append(part([spec(2)]))
@@ -442,15 +471,16 @@ given('servers and schemas', () => {
     })
   })
 
-  it('settings of the role do not weaken a commit, and not its isolation either', async () => {
+  it('settings of the role do not weaken a commit or its isolation, and it has no timeout', async () => {
     await server.query('CREATE ROLE careless LOGIN SUPERUSER')
     await server.query('ALTER ROLE careless SET synchronous_commit = off')
+    await server.query("ALTER ROLE careless SET statement_timeout = '10s'")
     await server.query("ALTER ROLE careless SET default_transaction_isolation = 'serializable'")
     const journal = await opened({ url: server.url('careless'), termMs: 1_500 })
     await sleep(1_000)
     await journal.append(part([spec(1)]))
     const seen = await insideTransaction(journal)
-    expect(seen).toEqual({ commit: 'on', isolation: 'read committed' })
+    expect(seen).toEqual({ commit: 'on', isolation: 'read committed', timeout: '0' })
   })
 
   it('the daemon works with a role that may change no table, and empties partitions all the same', async () => {
@@ -729,7 +759,7 @@ async function insideTransaction(journal: Journal): Promise<unknown> {
       seen = (
         await query.call(
           this,
-          "SELECT current_setting('synchronous_commit') AS commit, current_setting('transaction_isolation') AS isolation",
+          "SELECT current_setting('synchronous_commit') AS commit, current_setting('statement_timeout') AS timeout, current_setting('transaction_isolation') AS isolation",
         )
       ).rows[0]
     return query.apply(this, args)

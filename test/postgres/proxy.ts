@@ -5,10 +5,10 @@ import type { Socket } from 'node:net'
 
 /**
  * At the next COMMIT of a transaction of the journal. `before`: cut instead of passing it on.
- * `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
+ * `late`: cut the client, and pass it on only then. `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
  * answers is lost from then on, on each connection, and none is cut.
  */
-type Fault = 'before' | 'after' | 'mute'
+type Fault = 'before' | 'late' | 'after' | 'mute'
 
 export interface Proxy {
   readonly url: string
@@ -21,6 +21,7 @@ export interface Proxy {
   close(): Promise<void>
 }
 
+const LATE_MS = 700
 /** Of the statement that fences a transaction. */
 const FENCE = 'SET commits = '
 /** A simple query: its type, its length, its text, and a zero byte. */
@@ -42,10 +43,8 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
     for (const end of both) {
       open.add(end)
       end.on('error', cut)
-      end.on('close', () => {
-        open.delete(end)
-        cut()
-      })
+      end.on('close', () => open.delete(end))
+      end.on('close', cut)
     }
     client.on('data', (bytes: Buffer) => {
       sent += bytes.toString('latin1')
@@ -56,6 +55,12 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
       fault = undefined
       if (kind === 'before') {
         cut()
+        return
+      }
+      if (kind === 'late') {
+        client.off('close', cut)
+        client.destroy()
+        setTimeout(() => upstream.write(bytes), LATE_MS)
         return
       }
       isEnding = kind === 'after'
