@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../src/contracts/journal.ts'
+import type { ConnectorError } from '../../src/core/errors.ts'
 import { PostgresStore } from '../../src/journal/postgres/open.ts'
 import { migrate } from '../../src/journal/postgres/schema.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -212,22 +213,26 @@ given('the lease of a shard', () => {
     expect(await count('journal.chunks')).toBe(2)
   })
 
-  it('is taken over while its holder is idle in a transaction: the server ends that, and nothing of it is stored', async () => {
-    const termMs = 4_000
-    const journal = await opened({ termMs })
-    const held = new Client({ host: server.folder, port: server.port, user: 'owner', database: 'postgres' })
-    held.on('error', () => undefined)
-    await held.connect()
-    // What the journal does, up to the statement before the fencing one: then it stops.
-    await held.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${termMs / 2}`)
-    await held.query("INSERT INTO journal.state VALUES ($1, 'x', 'of the frozen one')", [shards])
-    await journal.close()
-    const began = performance.now()
-    const next = await opened({ holder: 'two' }, shards)
-    await next.state.put('x', '2')
-    expect(performance.now() - began).toBeGreaterThan(500)
-    expect(await next.state.get('x')).toBe('2')
-    await held.end().catch(() => undefined)
+  it('is taken over while its holder is stuck before a COMMIT: the server ends that, and nothing of it is stored', async () => {
+    const proxy = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), 'owner')
+    ends.push(() => proxy.close())
+    const stale = await opened({ url: proxy.url, termMs: 2_000 })
+    await stale.append(part([spec(1)], { cursor: 'c1' }))
+    proxy.fail('stuck')
+    const stuck = stale.append(part([spec(2)], { cursor: 'c2' })).catch((error: unknown) => error)
+    await sleep(200)
+    await expire()
+    const store = storeOf({ holder: 'two' })
+    const acquired = () => store.acquire(shards, { ...bounds, clock, log: logOf() }).catch(() => undefined)
+    let next: Journal | undefined
+    await expect.poll(async () => (next ??= await acquired()) !== undefined).toBe(true)
+    await next?.registerSinks(['a'])
+    expect(await next?.cursor(audit)).toBe('c1')
+    expect(await next?.append(part([spec(2)]))).toMatchObject({ added: 1, last: 2 })
+    // By what came first, when it looked: the end of its transaction, or the next holder.
+    expect(['store_unavailable', 'lease_lost']).toContain(((await stuck) as ConnectorError).code)
+    await expect(stale.state.put('x', '1')).rejects.toMatchObject({ code: 'lease_lost' })
+    await next?.close()
   })
 })
 

@@ -5,10 +5,10 @@ import type { Socket } from 'node:net'
 
 /**
  * At the next COMMIT of a transaction of the journal. `before`: cut instead of passing it on.
- * `late`: cut the client, and pass it on only then. `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
+ * `stuck`: neither pass it on nor cut anything, whatever the client does. `late`: cut the client, and pass it on only then. `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
  * answers is lost from then on, on each connection, and none is cut.
  */
-type Fault = 'before' | 'late' | 'after' | 'mute'
+type Fault = 'before' | 'stuck' | 'late' | 'after' | 'mute'
 
 export interface Proxy {
   readonly url: string
@@ -57,8 +57,9 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
         cut()
         return
       }
-      if (kind === 'late') {
+      if (kind === 'late' || kind === 'stuck') {
         client.off('close', cut)
+        if (kind === 'stuck') return
         client.destroy()
         setTimeout(() => upstream.write(bytes), LATE_MS)
         return
