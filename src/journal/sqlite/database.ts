@@ -259,7 +259,7 @@ export function openDatabase(options: FileOptions): Database {
 function begin(db: Database, nowAt: number): void {
   db.transaction(() => {
     stamp(db)
-    db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+    db.prepare(`INSERT OR REPLACE INTO state VALUES ('journal.opened_at', ?)`).run(String(nowAt))
   })()
 }
 
