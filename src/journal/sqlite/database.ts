@@ -491,6 +491,6 @@ export class Presence {
   }
 
   #inWords(what: string): string {
-    return `The next start would not find the journal: ${what}. This process goes on delivering as long as it runs; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+    return `The next start would not find the journal: ${what}. This process continues to deliver as long as it runs. Let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

@@ -717,7 +717,7 @@ describe('no room', () => {
     const reported = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
     expect(reported).toMatchObject({
       code: 'disk_full',
-      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
+      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was started and nothing is lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })
