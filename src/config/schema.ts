@@ -118,8 +118,8 @@ function lookbackWithinRetention(workspaces: readonly unknown[], journal: unknow
 export const configSchema = z
   .strictObject({
     journal: journal().prefault({}).describe('Where what was read is kept until every sink has it.'),
-    workspaces: z.array(workspace).min(1).describe('What is read: one item a workspace.'),
-    sinks: z.array(sink).min(1).describe('Where it goes: one item a receiver.'),
+    workspaces: z.array(workspace).min(1).describe('What to read: one item per workspace.'),
+    sinks: z.array(sink).min(1).describe('Where to deliver: one item per receiver.'),
     server: server().prefault({}).describe('The listener for metrics, probes and the status page.'),
     log: log().prefault({}).describe("The daemon's own log."),
   })

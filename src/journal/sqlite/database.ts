@@ -306,7 +306,7 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   const who = pid === undefined ? '' : ` (pid ${pid})`
   return new ConnectorError(
     'journal_in_use',
-    `The journal ${path} is in use by another process${who}: stop that one, or set journal.path to another file and give each file sink a file of its own`,
+    `The journal ${path} is in use by another process${who}, perhaps the daemon that runs as a service: then nothing needs to be started. Otherwise stop that process first. Do not only set another journal.path: two daemons deliver every entry twice`,
     { cause },
   )
 }

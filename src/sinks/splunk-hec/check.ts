@@ -140,7 +140,7 @@ export async function checkCollector(
     const reply = await collector.health(signal)
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
-    if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
+    if (reply.hec && reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
     const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
     const good = token(collector, empty)
     results.push(good)

@@ -179,7 +179,7 @@ const statuses: Readonly<Record<number, Meaning>> = {
 
 const notOurs: Meaning = [
   'misconfigured',
-  "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
+  "the answer is not from an event collector; check 'url' and any portal or proxy in between",
 ]
 
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
@@ -207,7 +207,9 @@ function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const words = hec ? `, ${said(hec)}` : ''
   const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
   const next = isReread ? '; a valid one in its file is read again automatically' : ''
-  const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}${next}`
+  // Without a code of HEC it may be any server.
+  const who = hec ? 'Splunk' : 'The server'
+  const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
