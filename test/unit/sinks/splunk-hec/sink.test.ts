@@ -527,8 +527,8 @@ test('a collector that never answers is named, beside the results of the others'
     })
   const urls = ['https://silent:8088', 'https://closed:8088']
   const checked = open([], { urls }, { clock, transport: () => send }).sink.check(never)
-  // One of the two deadlines is left once the other collector has failed.
-  await vi.waitUntil(() => clock.sleeping === 1)
+  // Of each collector sleep two deadlines, until it has answered or failed.
+  await vi.waitUntil(() => clock.sleeping === 2)
   clock.advance()
   expect(await checked).toEqual([
     { what: 'silent:8088', ok: false, message: expect.stringContaining('no answer within 20 s') as string },
