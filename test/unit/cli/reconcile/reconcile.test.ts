@@ -328,7 +328,7 @@ test('from today without an end is told what the end is, and `now` includes toda
   setup.heard()
   expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
   expect(setup.heard().stderr).toBe(
-    `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
+    `error: --to defaults to the last midnight (${dayText(0)}); to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)
