@@ -20,7 +20,7 @@ export interface Journal
   extends Intake, DeliveryQueue, Redelivery, DeadLetters, Quarantine, Accounts, Totals, HasState {
   /**
    * Call once, right after opening, with the sinks of the configuration; before, the journal knows
-   * no sink. A new sink starts at the oldest entry that is stored; one that left holds nothing back
+   * no sink. A new sink starts at the oldest entry that is stored; one that left retains nothing
    * and is reported once. So are new and removed workspaces, if given.
    */
   registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]): Promise<void>
@@ -86,11 +86,11 @@ export interface Append {
   /** Absent: the page is not complete yet, and the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number
-  /** as in the part; the journal stores the part in any case */
+  /** as in PageChunk; the journal stores the page chunk in any case */
   readonly void?: NonNullable<PageChunk['void']>
   /**
-   * written in the same transaction: state that must land if and only if this part does. A function
-   * is called inside the transaction, and may be called again.
+   * written in the same transaction: state that must land if and only if this page chunk does. A
+   * function is called inside the transaction, and may be called again.
    */
   readonly state?: readonly StateEntry[] | ((appended: Appended) => readonly StateEntry[]) | undefined
 }
@@ -171,7 +171,7 @@ export interface TakeWhere {
 export interface InFlight {
   readonly first: Seq
   readonly last: Seq
-  /** hash of the settings that shape the bytes; if it differs, so will the bytes of the next try */
+  /** hash of the settings that change the bytes; if it differs, the next try sends other bytes */
   readonly shape: string
   /**
    * what the sink needs to recognise its own unfinished work: an offset, an acknowledgement id;

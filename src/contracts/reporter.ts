@@ -28,7 +28,7 @@ export type SinkState = (typeof sinkStates)[number]
 export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
 
 /**
- * Time of the last one of each kind, epoch ms; 0: never.
+ * Epoch ms of the last event of each kind; 0: never.
  * @internal for tests
  */
 export interface Recalled {
@@ -101,7 +101,7 @@ export const silentReporter: StreamReporter = {
 /** @internal for tests */
 export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const
 
-/** A place where the canary is searched; each sink has its own `delivered`. */
+/** Where the canary is looked for; each sink has its own `delivered`. */
 export interface CanaryTrace {
   readonly stage: (typeof canaryStages)[number]
   readonly sink?: string
@@ -112,7 +112,7 @@ export interface CanaryReporter {
   seen(trace: CanaryTrace, ms: number): void
   /** Exactly these were missing at the deadline. */
   missing(traces: readonly CanaryTrace[]): void
-  /** Time at which one was found in every place, epoch ms. */
+  /** Epoch ms at which it was found everywhere. */
   complete(at: number): void
 }
 
@@ -171,8 +171,8 @@ export interface SinkObserver {
 
 /**
  * Each method returns its argument, or the same with spans around its work; `sink` returns an
- * observer. Spans contain names of
- * the configuration, counts, bytes and codes: never content or secrets.
+ * observer. Spans contain names of the configuration, counts, bytes and codes: never content or
+ * secrets.
  */
 export interface Tracing {
   journal(journal: Journal): Journal

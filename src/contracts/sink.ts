@@ -13,16 +13,15 @@ import type { Stream } from './source.ts'
 export type Assurance = 'stored' | 'received' | 'sent'
 
 /**
- * Entry to line: writes line `index` of `run` into `out`, without a line end. The bytes depend only
- * on the entry; must not fail. One instance serves one sink: it may cache what the last run's
- * entries have in common, for speed only.
+ * Entry to line: writes line `index` of `slice` into `out`, without a line end. The bytes depend
+ * only on the entry; must not fail. One instance serves one sink: for speed only, it may cache what
+ * the entries of the last slice have in common.
  */
 export type Format = (slice: ChunkSlice, index: number, out: ByteWriter) => void
 
 /**
- * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. As
- * with a format, the bytes depend only on its arguments, and the cache of the last run is for speed
- * only.
+ * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. The
+ * bytes depend only on its arguments; it may cache as a format does.
  */
 export type Frame = (slice: ChunkSlice, index: number, out: ByteWriter, format: Format) => void
 
@@ -34,7 +33,7 @@ export interface Lines {
   readonly ends: Uint32Array
   /** sequence number of line i */
   readonly seqs: Float64Array
-  /** The entry of line i, for a document id or a message key; for sinks with `usesEntries`. Made at each call: keep the result. */
+  /** The entry of line i, for sinks with `usesEntries`. Made at each call: keep the result. */
   entry(index: number): LineEntry
 }
 
@@ -124,7 +123,7 @@ interface Receiver {
   /** May become stronger or weaker as the receiver's behaviour becomes known. */
   readonly assurance: Assurance
   readonly frame: Frame
-  /** Hash input: all options that shape the bytes, and for objects their destination. */
+  /** Hash input: all options that change the bytes, and for objects their destination. */
   readonly shape: string
   /**
    * Checks that the receiver is ready and would accept entries, as far as that is possible without
@@ -242,7 +241,7 @@ export interface ObjectGroup {
   readonly stream: Stream
   /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for an invalid time */
   readonly day: string
-  /** Replay: distinguishes this run of it; safe as a part of a name. */
+  /** Distinguishes this replay from others; undefined: not a replay. Safe as a part of a name. */
   readonly replay: string | undefined
 }
 

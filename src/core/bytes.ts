@@ -126,11 +126,11 @@ export class Pieces {
   }
 }
 
-// A growing run of bytes that formats and frames write lines into.
+// A growing buffer into which formats and frames write lines.
 
 /** Buffer's native copy for any bytes: avoids creating a view of the source for each entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
-  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound here, for any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
 /**

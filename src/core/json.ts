@@ -135,7 +135,7 @@ function afterSpace(raw: Uint8Array, at: number): number {
 /** The offset after the closing quote of the string that opens at `start`. */
 function stringEnd(raw: Uint8Array, start: number): number {
   for (let at = start + 1; ; at++) {
-    // Most strings are short, and one full of quotes is a run of short ones: use the native search
+    // Most strings are short, as are the parts of one full of quotes: use the native search
     // only for long ones.
     for (const near = Math.min(raw.length, at + 128); at < near; at++) {
       const byte = raw[at] as number
