@@ -27,7 +27,7 @@ export const ballastPath = (place: string): string => `${place}.ballast`
 export const spoolPath = (journalPath: string): string =>
   join(dirname(journalPath), 'spool', basename(journalPath))
 
-/** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
+/** The control socket: `<journal>.sock`, or a short name beside it; undefined: still too long. */
 export function controlPath(journalPath: string): string | undefined {
   const full = `${journalPath}.sock`
   if (fits(full)) return full
@@ -110,7 +110,7 @@ export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)
 /** SQLite's `application_id`: "afJr", at a fixed place in every file. */
 export const APPLICATION_ID = 0x61664a72
 /**
- * The current schema: the number of steps in `journal/schema.ts`.
+  * The current schema: the number of steps in `schema.ts`.
  * @internal for tests
  */
 export const SCHEMA = 5

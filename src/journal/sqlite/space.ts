@@ -144,7 +144,7 @@ export class Ballast {
   #present = false
   /** by this process, or perhaps by an earlier one */
   #givenUp: boolean
-  /** tries since one succeeded that could have waited */
+  /** refused tries that could have waited, since the last success */
   #refused = 0
 
   /** Create before the journal's file. */

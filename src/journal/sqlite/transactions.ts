@@ -53,10 +53,7 @@ export class Transactions {
     return this.#failed !== undefined
   }
 
-  /**
-   * True once the file had any error, even one that was survived. Reaching its own bound is no
-   * error.
-   */
+  /** True once the file had any error, even if work continued. Reaching its own bound is none. */
   get metFault(): boolean {
     return this.#metFault
   }
