@@ -232,8 +232,7 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// Warnings of sinks, kept in the journal for their day, so that a restart or reload at night does not
-// clear them unread.
+// Warnings of sinks, kept in the journal for their day: a restart or reload does not clear them.
 
 const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
@@ -264,7 +263,7 @@ export function sinkWarningsOf(
         const warning = jsonOf(warningSchema, text ?? '')
         if (!warning) continue
         const now = clock.now()
-        // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
+        // After the clock was set back the time is unknown, but the warning must still show.
         const sinceAt = Math.min(warning.sinceAt, now)
         if (now < sinceAt + DAY_MS) show(code, warning.message, sinceAt)
       }

@@ -50,7 +50,7 @@ export class Judge {
     if (!missed) return
     const missing = this.#missing(missed)
     if (missing.length > 0) this.#alarm(missed, missing)
-    // Its missing traces are no longer searched.
+    // Its missing traces are no longer looked for.
     else memory.missed = undefined
   }
 

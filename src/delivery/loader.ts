@@ -361,8 +361,8 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
   reporter.state('sending')
   const release = await memory.reserve(found.wantedBytes, signal)
   try {
-    // The party that freed memory may have been resumed by the end of an answer, and keeps that
-    // answer in memory until its turn of the event loop ends.
+    // The code that freed memory may still have an answer in memory until its turn of the event
+    // loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
     if (typeof again === 'object') return { batch: whole(again), release }

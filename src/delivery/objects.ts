@@ -37,11 +37,9 @@ export class ObjectDispatcher implements Dispatcher {
   #open = new OpenRange()
   collectsForMs: number | undefined
   #resumed = false
-  /**
-   * The last manifest could not be written; storing objects meanwhile does not clear that error.
-   */
+  /** The last manifest failed; storing objects meanwhile does not clear that error. */
   #unproven = false
-  /** manifests cover everything stored, as far as nothing more comes */
+  /** manifests cover everything stored so far */
   #testified = false
   #closed: ClosedRange | undefined
 

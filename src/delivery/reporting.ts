@@ -1,5 +1,5 @@
-// Reports acknowledged batches: metrics at once; dead letters in the log, the first at once and a
-// run of them as sums.
+// Reports acknowledged batches: metrics at once; dead letters in the log, the first at once, then
+// sums.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
@@ -51,10 +51,7 @@ export class DeliveryReports {
     this.#logDeadLetters(this.#throttle.next(rejected.length))
   }
 
-  /**
-   * Logs the rest of a run once it is due, even if nothing more is acknowledged. Returns the ms
-   * until then; Infinity: all is logged.
-   */
+  /** Logs a sum once it is due. Returns the ms until then; Infinity: everything is logged. */
   logDue(): number {
     this.#logDeadLetters(this.#throttle.next(0))
     return this.#throttle.dueInMs
