@@ -83,10 +83,7 @@ export interface Accounts {
   storedDays(after: number | undefined): Promise<PendingStep>
 }
 
-/**
- * kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are
- * unaccounted for.
- */
+/** kept = before + accepted + filtered + dead_lettered + dropped + pending + missing. */
 export interface AccountRow {
   readonly sink: string
   readonly stream: Stream

@@ -29,10 +29,7 @@ export function columnsOf({ raw, id, time, type, version = 0 }: EntryPlaces): re
   return [...raw, ...id, ...time, type, version]
 }
 
-/**
- * Limits of one transaction in entries and bytes; a larger entry is a transaction of its own
- * (invariant 4).
- */
+/** Limits of one transaction; a larger entry has a transaction of its own (invariant 4). */
 export const TRANSACTION_ENTRIES = 1_000
 export const TRANSACTION_BYTES = 4 * 1024 * 1024
 /**

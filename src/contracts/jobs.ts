@@ -87,10 +87,7 @@ export interface Job extends JobProgress {
   readonly asked: readonly JobSpan[]
   /** the spans that are read, one after the other, without overlap */
   readonly spans: readonly JobSpan[]
-  /**
-   * epoch ms; distinguishes it from other jobs of its stream and sink, and names the objects of a
-   * replay
-   */
+  /** epoch ms; unique for its stream and sink; the names of a replay's objects contain it */
   readonly startedAt: number
   readonly endedAt: number | undefined
   readonly counts: JobCounts

@@ -76,10 +76,7 @@ export interface Append {
   readonly quarantined: readonly Quarantined[]
   /** of unknown entries, wanted or not; each is kept once */
   readonly findings: readonly Finding[]
-  /**
-   * Entries of other types are counted as filtered and not stored. Called once for each type of the
-   * page.
-   */
+  /** Other entries are counted as filtered and not stored. Called once for each type of a page. */
   readonly wanted?: (type: string) => boolean
   /** New entries before this instant (µs) count as late. */
   readonly headUs: number | undefined
@@ -99,9 +96,7 @@ export interface Append {
 
 /** The pending entries of each sink, and its in-flight records. */
 export interface DeliveryQueue extends HasPressure {
-  /**
-   * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
-   */
+  /** The oldest entries that are not acknowledged; the caller filters them. Undefined: none. */
   take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
   take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   /** Exactly [first, last]: for an in-flight record found at start. */
@@ -150,9 +145,7 @@ export interface TakeLimits {
 }
 
 export interface LoneLimits extends TakeLimits {
-  /**
-   * a larger first entry is only reported, not read from disk; undefined: it is read in any case
-   */
+  /** a larger first entry is only reported, not read from disk; undefined: it is read */
   readonly loneBytes: number | undefined
 }
 
@@ -199,9 +192,7 @@ export interface Acknowledgement {
   readonly accounts?: readonly DayAccount[] | undefined
   /** written in the same transaction: the batch that is sent next */
   readonly next?: InFlight | undefined
-  /**
-   * written in the same transaction: state that must land if and only if this acknowledgement does
-   */
+  /** written in the same transaction: state that lands if and only if the acknowledgement does */
   readonly state?: readonly StateEntry[] | undefined
 }
 
@@ -279,10 +270,7 @@ export interface JournalStats extends Pressure {
   /** pending entries: not yet acknowledged by every sink */
   readonly entries: number
   readonly sinks: readonly SinkPosition[]
-  /**
-   * sinks that have a position here but left the configuration: reported once, they do not retain
-   * entries
-   */
+  /** sinks with a position that left the configuration: reported once, they retain no entries */
   readonly unconfigured: readonly string[]
   /** currently stored */
   readonly quarantined: number

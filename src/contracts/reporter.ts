@@ -21,26 +21,17 @@ export type SourceState = (typeof sourceStates)[number]
 export const sinkStates = ['starting', 'idle', 'collecting', 'sending', 'blocked', 'failing'] as const
 export type SinkState = (typeof sinkStates)[number]
 
-/**
- * Bounds of `auditferry_delivery_seconds`: from the seconds of live delivery to the weeks of a
- * backlog.
- */
+/** Of `auditferry_delivery_seconds`: live delivery takes seconds, a backlog takes weeks. */
 export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
 
-/**
- * Epoch ms of the last event of each kind; 0: never.
- * @internal for tests
- */
+/** Epoch ms of the last event of each kind; 0: never. @internal for tests */
 export interface Recalled {
   readonly readAt: number
   readonly caughtUpAt: number
   readonly gapAt: number
 }
 
-/**
- * An answer whose body is being read.
- * @internal for tests
- */
+/** An answer whose body is being read. @internal for tests */
 export interface AnswerRead {
   /** More bytes arrived. */
   came(): void
@@ -74,9 +65,7 @@ export interface StreamReporter {
   gap(count: number): void
   /** an entry caused by ourselves was read: its delay after its own time, by the server's clock */
   ownFetch(latenessMs: number): void
-  /**
-   * Counts the same for readers beside the source's own loop, without reporting the loop as alive.
-   */
+  /** For readers beside the source's own loop: the same counts, without a sign of life. */
   readonly aside?: Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap'>
 }
 
@@ -120,20 +109,14 @@ export interface CanaryReporter {
 export interface Asked {
   /** The receiver accepted more bytes of the request. */
   moved(): void
-  /**
-   * `answered`: the receiver answered, successfully or not; otherwise the answer is no longer
-   * awaited.
-   */
+  /** `answered`: the receiver answered, successfully or not; else the wait for it is over. */
   over(answered: boolean): void
 }
 
 export interface SinkReporter {
   /** `tryInMs`: as for a source; while collecting, the longest delay until the entries are sent */
   state(state: SinkState, error?: ConnectorError, tryInMs?: number): void
-  /**
-   * The receiver was probed outside of deliveries; `error`: what is wrong with it, undefined:
-   * nothing.
-   */
+  /** The receiver was probed, outside of deliveries; `error` undefined: nothing is wrong. */
   probed(error?: ConnectorError, tryInMs?: number): void
   /** A delivery is over, successfully or not: that proves more than a probe. */
   tried(): boolean

@@ -20,10 +20,7 @@ export interface SinkDeps {
   /** A stream of the sink's own. */
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
-  /**
-   * Called for each certificate seen: which one, and when it expires (epoch ms). Absent: not
-   * counted.
-   */
+  /** Called for each certificate: which, and when it expires (epoch ms). Absent: not counted. */
   readonly certificateEnds?: (which: string, endsAt: number) => void
   /**
    * Warning for a person, shown for a day, across restarts; a later one of the same code replaces
@@ -75,9 +72,7 @@ export interface Destination {
 }
 
 export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | ObjectSink = Sink> {
-  /**
-   * strict: unknown keys are rejected. Only the keys of this type; common keys belong to config.
-   */
+  /** Strict: unknown keys are rejected. Only this type's keys; common keys belong to config. */
   readonly options: Schema
   /** Same value as in the opened sink. */
   assurance(options: z.output<Schema>): Assurance
@@ -92,19 +87,13 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   to(options: z.output<Schema>): readonly string[]
   /** Receivers, for the rule on plain http. */
   urls?(options: z.output<Schema>): readonly string[]
-  /**
-   * Files that must exist and be readable, each with the field that names it, such as
-   * `tls.ca_file`.
-   */
+  /** Files that must be readable, each with the field that names it, such as `tls.ca_file`. */
   files?(options: z.output<Schema>): readonly NamedFile[]
   /** Files that only this sink may write to: two sinks that share one are an error. */
   outputs?(options: z.output<Schema>): readonly NamedFile[]
   /** Settings worth a warning if they are configured explicitly. */
   idle?(options: z.output<Schema>): readonly IdleKey[]
-  /**
-   * Remote place of its lines, with the field that distinguishes it: two sinks with one place are
-   * an error.
-   */
+  /** Where its lines go, with the field that distinguishes it: two sinks with one are an error. */
   destination?(options: z.output<Schema>): Destination
   /**
    * Runs before any sink: removes files that a killed process left in the spool folders under

@@ -85,10 +85,7 @@ interface Retry {
 
 /** How to learn that accepted lines are durable; further batches may be sent meanwhile. */
 export interface Confirmation {
-  /**
-   * Replaces the detail of the in-flight record: `resume` uses it to continue polling after a
-   * restart.
-   */
+  /** Replaces the detail of the in-flight record: after a restart `resume` continues with it. */
   readonly detail: string
   /**
    * Resolves when they are durable. Throws ConnectorError if no confirmation can come any more:
@@ -157,10 +154,7 @@ export interface Sink extends Receiver {
   /** Optional work on the next batch while the last one is in flight, such as compression. */
   warm?(lines: Lines): void
   deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome>
-  /**
-   * How many batches may be taken but unconfirmed at a time; absent: `deliver` always answers for
-   * good.
-   */
+  /** How many batches may be taken but unconfirmed; absent: `deliver` answers for good. */
   readonly maxUnconfirmed?: number
   /**
    * After a restart: continues to poll for a batch that was taken but not confirmed. Undefined:
@@ -196,9 +190,7 @@ export interface ObjectSink extends Receiver {
 /** State kept across restarts in addition to acknowledgements. */
 export type Memory = HasState & Totals
 
-/**
- * The content of one acknowledgement: entries in no object that are not dead letters were filtered.
- */
+/** One acknowledgement. Entries in no object that are not dead letters were filtered. */
 export interface StoredRange {
   readonly first: Seq
   readonly last: Seq
@@ -284,10 +276,7 @@ export interface OpenObject {
 
 /** An object that waits for upload; it stays on the disk between two tries. */
 export interface ReadyObject {
-  /**
-   * Resolves when the receiver has it, from this try or an earlier one. Throws ConnectorError
-   * otherwise.
-   */
+  /** Resolves when the receiver has it, perhaps from an earlier try; else throws ConnectorError. */
   put(signal: AbortSignal): Promise<StoredObject>
   /** True once the disk returned other bytes than were written: only writing it again helps. */
   readonly isDamaged?: () => boolean

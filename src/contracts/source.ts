@@ -15,10 +15,7 @@ export interface Stream {
 export const isSameStream = (one: Stream, other: Stream): boolean =>
   one.workspace === other.workspace && one.source === other.source
 
-/**
- * Where to read next and what is known so far: JSON defined by the source, opaque to everything
- * else.
- */
+/** Where to read next and what is known so far: JSON that only the source understands. */
 export type Cursor = string
 
 /** Priorities: live reading, then lookback and re-reads, then jobs over the past (invariant 5). */
@@ -29,10 +26,7 @@ export const quarantineReasons = [
   'unreadable_page',
 ] as const
 
-/**
- * A malformed element, or a whole body that stays unreadable: kept as bytes, never sent as an
- * entry.
- */
+/** A malformed element, or a body that stays unreadable: kept as bytes, never sent as an entry. */
 export interface Quarantined {
   readonly reason: (typeof quarantineReasons)[number]
   /** The bytes as received; of an element over the limit its first MiB. */
@@ -70,9 +64,7 @@ export interface PageChunk {
   readonly gaps: number
   /** The cursor moves, but the read continues: its success is not known yet. */
   readonly underWay?: true
-  /**
-   * The page could not be read although the API answered: kept in the cursor, reported, retried.
-   */
+  /** The API answered, but the page could not be read: kept in the cursor, reported, retried. */
   readonly fault: ConnectorError | undefined
   /**
    * For jobs: reports of this answer, or of the whole job, start over from here and are repeated.
@@ -86,10 +78,7 @@ export interface Plan {
   /** epoch ms; in the past: at once */
   readonly dueAt: number
   readonly priority: Priority
-  /**
-   * True if everything available at the last read has been read: `run --once` is done with this
-   * source.
-   */
+  /** True if the last read got everything that was available: `run --once` is done with it. */
   readonly caughtUp: boolean
 }
 

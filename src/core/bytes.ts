@@ -27,10 +27,7 @@ export const DEL = 127
 // Memory for large buffers: unused ones are freed before more is allocated, and the C library keeps
 // nothing of them.
 
-/**
- * Threshold: more than any group of ordinary entries needs, so only huge single entries pay the
- * cost.
- */
+/** More than any group of ordinary entries needs, so only huge single entries pay the cost. */
 const LARGE_BYTES = 8 * 1024 * 1024
 /**
  * The C library maps blocks of more than 32 MiB separately and unmaps them when freed; it may keep
@@ -159,9 +156,7 @@ export class ByteWriter {
     this.bytes = grown
   }
 
-  /**
-   * A batch may often grow large line by line: only a large single growth justifies a collection.
-   */
+  /** A batch may often grow line by line: only a single large growth justifies a collection. */
   #doubledBlock(needed: number, more: number): Buffer<ArrayBuffer> {
     makeWay(more)
     return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))

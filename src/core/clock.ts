@@ -16,10 +16,7 @@ export interface Clock {
 /** Uniform in [0, 1), as Math.random; seeded in tests. */
 export type Random = () => number
 
-/**
- * Resolves with the result of `work`, or with undefined after `ms`: work that cannot be stopped
- * continues.
- */
+/** The result of `work`, or undefined after `ms`: work that cannot be stopped continues. */
 export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
   const ended = new AbortController()
   try {

@@ -19,10 +19,7 @@ const JOB_BYTES = 8 * MIB
  * needs more: receivers that hang on such entries do not block reading.
  */
 const LARGE_BYTES = 8 * MIB
-/**
- * For sinks, in equal parts: any number of hanging receivers blocks neither reading nor other
- * sinks.
- */
+/** For sinks, in equal parts: a hanging receiver blocks neither reading nor other sinks. */
 const SINKS_BYTES = 16 * MIB
 
 /** Releases all except `keptBytes`, which stay counted. The count never grows. */

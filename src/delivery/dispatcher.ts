@@ -25,10 +25,7 @@ interface Sending {
   results?: LineResults
 }
 
-/**
- * The receiver has answered and the journal has not recorded it yet. The batch is not sent again
- * for that.
- */
+/** The receiver has answered, but the journal has not recorded it: it is not sent again. */
 interface Answered {
   /** undefined: the sink wanted none of it, so it never had an in-flight record */
   readonly inFlight: InFlight | undefined

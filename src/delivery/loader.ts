@@ -302,10 +302,7 @@ export interface ReservedBatch {
  */
 type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | TooLarge | Nothing>
 
-/**
- * The memory that a batch takes or would take.
- * @internal for tests
- */
+/** The memory that a batch takes or would take. @internal for tests */
 export function memoryBytes({ slices }: Batch): number {
   let bytes = 0
   for (const { entries } of slices) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)

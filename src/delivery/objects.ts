@@ -321,10 +321,7 @@ export class Groups {
   }
 }
 
-/**
- * All entries read so far behind the sink's position.
- * @internal for tests
- */
+/** All entries read so far behind the sink's position. @internal for tests */
 export class OpenRange {
   first: Seq | undefined
   last: Seq | undefined
@@ -338,9 +335,7 @@ export class OpenRange {
   readonly #met = new Set<ObjectGroup>()
   readonly #scratch = new ByteWriter(4096)
 
-  /**
-   * Counts as many entries of the piece as fit; true if the range is full. One entry always fits.
-   */
+  /** Counts the entries of the piece that fit, at least one; true if the range is full. */
   add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
     for (const slice of piece.slices)
@@ -366,10 +361,7 @@ export class OpenRange {
   }
 }
 
-/**
- * The contents of one object while it is written.
- * @internal for tests
- */
+/** The contents of one object while it is written. @internal for tests */
 export class Contents {
   readonly delays = new Delays()
   readonly #group: ObjectGroup

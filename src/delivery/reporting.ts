@@ -23,9 +23,7 @@ interface AckedBatch {
   readonly rejected: readonly Rejected[]
 }
 
-/**
- * A receiver may give a different reason for each entry: at most this many are listed separately.
- */
+/** Reasons listed separately: a receiver may give a different one for each entry. */
 const MAX_REASONS = 100
 
 export class DeliveryReports {
@@ -105,10 +103,7 @@ class Means {
   }
 }
 
-/**
- * The receiver has just accepted entries of these own times (µs).
- * @internal for tests
- */
+/** The receiver has just accepted entries of these own times (µs). @internal for tests */
 export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Float64Array): void {
   const delays = new Means()
   // By index: an iterator allocates an object for each time.

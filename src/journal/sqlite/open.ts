@@ -94,9 +94,7 @@ const linkCalls: LinkCalls = {
   realpath: (path) => realpathSync(path),
 }
 
-/**
- * SQLite writes to the target of a link, and has its log beside that: the space is needed there.
- */
+/** SQLite writes to a link's target, with its log beside that: the space is needed there. */
 const endOfLinks = (path: string): string =>
   linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 

@@ -97,10 +97,7 @@ export class Pending {
     return { acknowledged: this.#ackedFrom(name, position), deadLetters: deadLettersOf.get(name) ?? 0 }
   }
 
-  /**
-   * Ranges stored as acknowledged ahead may be below the position by now: a sink may come back
-   * behind them.
-   */
+  /** Stored ranges may be below the position by now: a sink may come back behind them. */
   #ackedFrom(name: string, position: Seq): Acknowledged {
     const ahead = this.#statements.aheadOf.all(name)
     return ahead.reduce<Acknowledged>(withAcked, { position, ahead: [] })

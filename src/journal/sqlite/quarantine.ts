@@ -61,10 +61,7 @@ export class Quarantine {
     return this.#statements.raw.get(id)
   }
 
-  /**
-   * Call inside a transaction. Elements that are already there, or were dropped, are not stored
-   * again.
-   */
+  /** Call inside a transaction. Does not store elements again, even if they were dropped. */
   writeKept(source: number, elements: readonly Quarantined[], now: number): Amount {
     const insert = this.#statements.insert
     let count = 0

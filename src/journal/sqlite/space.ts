@@ -243,10 +243,7 @@ const PROBE_BYTES = 64 * 1024
 
 const LIMITS = new Set(['EDQUOT', 'EFBIG'])
 
-/**
- * The system's error at the journal's file, not at a link to it: EDQUOT or EFBIG; undefined:
- * neither.
- */
+/** EDQUOT or EFBIG at the journal's file (the target of a link); undefined: neither. */
 export type LimitReached = (journalPath: string) => unknown
 
 /**
@@ -295,10 +292,7 @@ export function largestFileBytes(): number {
 
 // Messages for a journal that cannot grow: the cause, the remedy, and the path; sizes for people.
 
-/**
- * The remedy, in the imperative. `needsStart`: works only after a restart, like a limit of this
- * process.
- */
+/** The remedy, in the imperative. `needsStart`: it works only after a restart. */
 interface Remedy {
   readonly what: string
   readonly needsStart?: boolean

@@ -310,10 +310,7 @@ const WRITE_BYTES = 64 * 1024
 /** A syslog receiver sends nothing; a talkative peer is something else. */
 const MOST_READ_BYTES = 64 * 1024
 
-/**
- * Orderly by the peer; broken on the way; or by us: it accepted no more, it talked, or the writer
- * aborted.
- */
+/** By the peer; broken on the way; or by us: it took no more, it talked, the writer aborted. */
 type PeerEnd = 'ended' | 'broken' | 'stuck' | 'talking' | 'called_off'
 
 interface PeerOptions {
