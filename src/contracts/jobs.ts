@@ -164,10 +164,7 @@ export interface Jobs {
    * stream.
    */
   replay(request: ReplayRequest): Promise<readonly StartedJob[]>
-  /**
-   * Jobs that are running, ended within the last day, or wait for their source or sink to return to
-   * the configuration.
-   */
+  /** Running jobs, those that ended within a day, and those that wait for the configuration. */
   all(kind: JobKind): Promise<readonly Job[]>
   /** Cancels running and waiting jobs; returns how many. What they stored or queued stays. */
   cancel(kind: JobKind, which: JobFilter): Promise<number>
@@ -188,10 +185,7 @@ const isInUse = ({ bytes, capacityBytes }: Filling) => bytes >= capacityBytes * 
 /** As jobs see it: the journal is full once their share is. */
 export const pressureForJobs = (pressure: Pressure): Pressure => ({ ...pressure, full: isInUse(pressure) })
 
-/**
- * Checks again, because an answer may be larger than the room found before the request. Throws
- * ConnectorError `journal_full`.
- */
+/** Checks again: an answer may be larger than the room found before. Throws `journal_full`. */
 export function assertJobShare(filling: Filling): void {
   if (!isInUse(filling)) return
   throw new ConnectorError(

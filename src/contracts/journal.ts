@@ -105,10 +105,7 @@ export interface DeliveryQueue extends HasPressure {
   /** Writes an in-flight record; replaces one with the same `first`. */
   recordInFlight(sink: string, inFlight: InFlight): Promise<void>
   ack(sink: string, acknowledgement: Acknowledgement): Promise<void>
-  /**
-   * Resolves if there may be new entries for this sink since the last call resolved, or when the
-   * signal aborts.
-   */
+  /** Resolves when new entries may have come since it last resolved, or when `signal` aborts. */
   arrival(sink: string, signal: AbortSignal): Promise<void>
 }
 
@@ -157,19 +154,13 @@ export interface TakeWhere {
   readonly busy?: readonly SequenceRange[] | undefined
 }
 
-/**
- * In-flight record of a batch, written before it is sent: after a crash the same batch is sent
- * again (invariant 2).
- */
+/** Written before a batch is sent: after a crash the same batch is sent again (invariant 2). */
 export interface InFlight {
   readonly first: Seq
   readonly last: Seq
   /** hash of the settings that change the bytes; if it differs, the next try sends other bytes */
   readonly shape: string
-  /**
-   * what the sink needs to recognise its own unfinished work: an offset, an acknowledgement id;
-   * JSON defined by the sink
-   */
+  /** how the sink recognises its unfinished work (an offset, an acknowledgement id): its JSON */
   readonly detail: string
 }
 
@@ -207,10 +198,7 @@ export interface DeadLetters {
 export interface Quarantine {
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
-  /**
-   * Deletes their bytes for good. Counts stay, and the same bytes read again soon are not kept
-   * again. Returns how many.
-   */
+  /** Deletes bytes, not counts. The same bytes read again soon are not kept. Returns how many. */
   dropQuarantined(query: QuarantineQuery): Promise<number>
 }
 
@@ -303,10 +291,7 @@ export interface Redelivery {
    * want them now. Returns how many.
    */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
-  /**
-   * One bounded step of a replay: puts entries that are still stored at the journal's end again,
-   * for one sink.
-   */
+  /** One bounded step of a replay: puts stored entries at the journal's end again, for one sink. */
   replay(query: ReplayQuery): Promise<Replayed>
   /**
    * Puts entries that were read again at the journal's end for one sink, marked as a replay,

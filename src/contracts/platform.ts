@@ -74,10 +74,7 @@ export interface HttpRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /**
-   * Instead of `body`: a streamed body that is too large for memory, as long as the
-   * `content-length` header says.
-   */
+  /** Instead of `body`, if it is too large for memory; header `content-length` is its length. */
   readonly stream?: AsyncIterable<Uint8Array>
 }
 

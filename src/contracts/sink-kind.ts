@@ -37,10 +37,7 @@ export interface SinkDeps {
   readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>
   /** Host of a workspace's base_url: the default of HEC's `host`. */
   hostOf(workspace: string): string
-  /**
-   * The sink's own folder for data that it can recreate: next to the journal, where there is space
-   * and write permission.
-   */
+  /** For data that the sink can recreate: next to the journal, with its space and permission. */
   readonly spoolFolder: string
 }
 
@@ -76,10 +73,7 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   readonly options: Schema
   /** Same value as in the opened sink. */
   assurance(options: z.output<Schema>): Assurance
-  /**
-   * How long an object stays open at most, ms. Absent: it takes batches, which wait as long as
-   * `batch.linger` says.
-   */
+  /** How long an object stays open at most, ms. Absent: batches, which wait for `batch.linger`. */
   maxAgeMs?(options: z.output<Schema>): number
   /** Whether its frame or object names mark replayed lines, for any format. Absent: no. */
   marksReplay?(options: z.output<Schema>): boolean

@@ -99,10 +99,7 @@ export interface Rejection {
   readonly index: number
   readonly code: string
   readonly reason: string
-  /**
-   * Proven to be the entry's own fault, such as one that was never sent: it says nothing about the
-   * receiver.
-   */
+  /** Proven to be the entry's own fault, such as a size that cannot be sent: not the receiver's. */
   readonly own?: boolean
 }
 
@@ -146,10 +143,7 @@ export interface Sink extends Receiver {
   readonly maxEntries?: number | undefined
   /** The sink calls `lines.entry`: ids are kept with the lines, which costs time. */
   readonly usesEntries?: boolean | undefined
-  /**
-   * Called before a batch is sent for the first time; its result is written to the in-flight record
-   * before `deliver`.
-   */
+  /** Called before a batch is first sent; its result is in the in-flight record of `deliver`. */
   prepare?(lines: Lines, signal: AbortSignal): Promise<string>
   /** Optional work on the next batch while the last one is in flight, such as compression. */
   warm?(lines: Lines): void
@@ -199,15 +193,9 @@ export interface StoredRange {
 }
 
 export interface EvidenceState {
-  /**
-   * Nothing else is to do now: failed manifests are retried at once; otherwise entries go first for
-   * a while.
-   */
+  /** Nothing else is to do: failed manifests are retried at once. Otherwise entries go first. */
   readonly idle: boolean
-  /**
-   * Nothing more will come, or not before a person fixes something: manifests are written before
-   * they are due.
-   */
+  /** Nothing more will come, unless a person fixes something: manifests are written early. */
   readonly last: boolean
 }
 

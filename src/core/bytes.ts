@@ -58,10 +58,7 @@ export function makeWay(bytes: number): void {
   collectGarbage({ type: 'minor' })
 }
 
-/**
- * A separate allocation, not zeroed. For large ones, pages not written yet use no memory, so spare
- * capacity is free.
- */
+/** A block of its own, not zeroed. Unwritten pages of a large one use no memory. */
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   makeWay(bytes)
   if (!isLarge(bytes)) return Buffer.allocUnsafeSlow(bytes)
@@ -130,10 +127,7 @@ const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: 
   // eslint-disable-next-line @typescript-eslint/unbound-method -- bound here, for any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
-/**
- * More than the lines of any batch of several entries at any memory budget: from here on it is one
- * huge line.
- */
+/** No batch of several entries needs this much: from here on it is one huge line. */
 const HUGE_BYTES = 12 * 1024 * 1024
 /** How much a huge line may grow in place: unwritten parts use no memory. */
 const HUGE_SPARE_BYTES = 64 * 1024 * 1024

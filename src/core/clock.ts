@@ -6,10 +6,7 @@ export interface Clock {
   now(): number
   /** Monotonic milliseconds from an arbitrary zero. */
   elapsed(): number
-  /**
-   * Resolves after `ms`, or at once when `signal` aborts: an abort is not an error, and the caller
-   * checks its signal.
-   */
+  /** Resolves after `ms`, or at once when `signal` aborts: the caller checks its signal. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 

@@ -120,10 +120,7 @@ export class MemoryBudget {
     return releaseNext ? both(releaseNext, release) : release
   }
 
-  /**
-   * For callers that must load data to know how much memory it needs: in all parts together one
-   * loads at a time.
-   */
+  /** For loads whose size is known only afterwards: one at a time, in all parts together. */
   oneByOne<T>(load: () => Promise<T>): Promise<T> {
     if (this.#parent) return this.#parent.oneByOne(load)
     const loaded = this.#lastLoad.then(load)
@@ -134,10 +131,7 @@ export class MemoryBudget {
     return loaded
   }
 
-  /**
-   * The bytes to count here: in a part those that no other part counts, in the budget around all
-   * parts all of them.
-   */
+  /** A part counts what no other part counts; the budget around the parts counts everything. */
   #ownBytes(bytes: number, countedElsewhereBytes: number): number {
     const ownBytes = this.#parent ? Math.max(0, bytes - countedElsewhereBytes) : bytes
     return Math.min(ownBytes, this.capacityBytes)

@@ -65,10 +65,7 @@ export class Secret {
     return this.#unread
   }
 
-  /**
-   * The current value of the source; undefined while it cannot be read (a mount in mid-swap) or is
-   * not valid.
-   */
+  /** The source's current value; undefined while it is invalid or unreadable (a mount mid-swap). */
   fresh(): string | undefined {
     if (!this.#reread) return this.#value
     try {

@@ -355,10 +355,7 @@ class Bisection {
     return this.maxEntries !== Infinity
   }
 
-  /**
-   * The result for a single entry: a dead letter with the reason. Undefined for several entries:
-   * half of them is next.
-   */
+  /** A dead letter if it is a single entry; undefined for several: half of them is next. */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
     if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
     this.maxEntries = Math.floor(count / 2)

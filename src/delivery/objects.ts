@@ -257,10 +257,7 @@ interface PieceOptions extends ShareOptions {
   readonly sink: { readonly name: string }
 }
 
-/**
- * The oldest entries behind `after`, at most `maxEntries`; undefined: there are none. Rejects when
- * `signal` aborts.
- */
+/** The oldest entries behind `after`; undefined: there are none. Rejects when `signal` aborts. */
 function takePiece(
   options: PieceOptions,
   after: Seq | undefined,
@@ -291,10 +288,7 @@ const groupDay = (day: number): string =>
 const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
-/**
- * The groups of a range. Each is one JavaScript object, so that groups are compared by identity.
- * @internal for tests
- */
+/** Each group of a range is one object: groups are compared by identity. @internal for tests */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
   readonly #undatedOf = perStream((shared) => ({ stream: shared.stream, replay: replayName(shared) }))

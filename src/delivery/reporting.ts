@@ -115,10 +115,7 @@ export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Flo
   reporter.success()
 }
 
-/**
- * Delays of entries that are accepted later than they are counted: keeps their own times, as means,
- * until then.
- */
+/** Keeps the own times of entries that are counted before they are accepted, as means. */
 export class Delays {
   readonly #times = new Means()
 
@@ -139,10 +136,7 @@ export class Delays {
 type AccountColumn = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }
 
-/**
- * Adds up. The last source and day are cached, because entries nearly always come in the order of
- * their days.
- */
+/** Adds up. Caches the last source and day: entries nearly always come in the order of days. */
 export class DayAccountSums {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
@@ -157,10 +151,7 @@ export class DayAccountSums {
     this.#last[column] += count
   }
 
-  /**
-   * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
-   * before its replay.
-   */
+  /** Counts an unwanted entry, unless it is another sink's, or was counted before its replay. */
   addFiltered(slice: SliceTimes, index: number, sink: string): void {
     if (isOwn(slice, sink) && !slice.replay) this.add(slice, dayOf(slice, index), 'filtered')
   }

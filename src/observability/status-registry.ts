@@ -55,10 +55,7 @@ interface StatusRegistryOptions extends JobReads {
 export interface StatusRegistry {
   /** epoch ms of the start of the process */
   readonly startedAt: number
-  /**
-   * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute
-   * is reported as failing.
-   */
+  /** `intervalMs`: how often a read is due; silent for two of them and a minute means failing. */
   source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
   sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter

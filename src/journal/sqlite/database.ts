@@ -363,10 +363,7 @@ export class Handover {
     this.#closed = stateOf(path)
   }
 
-  /**
-   * True once for the file of that path if it is untouched since: after a failed try, or in any
-   * doubt, it is checked.
-   */
+  /** True once for that path if the file is untouched since. After a failed try it is checked. */
   takes(path: string): boolean {
     const closed = this.#closed
     this.#closed = undefined

@@ -71,10 +71,7 @@ export class Pending {
     this.#release()
   }
 
-  /**
-   * Adds a sink of the configuration: a known one continues where it was, but never before the
-   * oldest stored entry.
-   */
+  /** Adds a configured sink: a known one continues, but not before the oldest stored entry. */
   #writeSink(name: string, row: SinkRow | undefined, begin: Seq, log: Log): SinkState {
     const lost = row !== undefined && row.position < begin
     // Entries there for another sink only, such as its replay, are skipped.
@@ -124,10 +121,7 @@ export class Pending {
     return [...this.#sinks.keys()]
   }
 
-  /**
-   * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
-   * gets everything.
-   */
+  /** What every sink has acknowledged. 0 without sinks: the first one added gets everything. */
   get ackedTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ acknowledged }) => acknowledged.position)
     return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)

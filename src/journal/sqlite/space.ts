@@ -192,10 +192,7 @@ export class Ballast {
     return this.freeBytes >= bytes + 2 * this.bytes
   }
 
-  /**
-   * For messages: free and required space. '' if the space is sufficient and there is a quota or a
-   * limit instead.
-   */
+  /** For messages: free and required space; '' if the reason is a quota or another limit. */
   get shortage(): string {
     if (this.hasSpace(0)) return ''
     return `${inMib(this.freeBytes)} are free, the journal needs ${inMib(2 * this.bytes)}`

@@ -45,10 +45,7 @@ export class Transactions {
     this.#rollback = db.prepare('ROLLBACK')
   }
 
-  /**
-   * True once an I/O error left the state of the disk unknown: pages may count as clean that were
-   * never written.
-   */
+  /** True after an I/O error: pages may count as clean that were never written. */
   get failed(): boolean {
     return this.#failed !== undefined
   }
