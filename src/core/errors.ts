@@ -8,7 +8,7 @@ type Action =
   | 'retry'
   /** the configuration is wrong: log once, keep trying slowly, fail no probe */
   | 'block'
-  /** no room: stop ingest, continue delivery */
+  /** no room: the loop that met it waits; the journal pauses reading only */
   | 'pause'
   /** the receiver rejects this content for good: halve the batch; one entry: a dead letter */
   | 'split'

@@ -184,8 +184,8 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       isBlocked = false
     } catch (error) {
       if (stopped()) return
-      const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, failures)
+      const isJournalFull = error instanceof ConnectorError && error.code === 'journal_full'
+      const delayMs = isJournalFull ? pauses.begin(error) : delayAfter(options, error, failures)
       isBlocked = error instanceof ConnectorError && error.action === 'block'
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }

@@ -189,7 +189,7 @@ export class JobTable {
     const { kind, stream, sink } = job.record
     job.waitsFor = lacking
     this.#options.log.warn(
-      `A ${kind} waits in the journal: ${missingText[lacking]}. It goes on once that is there again; ${kind} --cancel ends it`,
+      `A ${kind} waits in the journal: ${missingText[lacking]}. It resumes once that is back; ${kind} --cancel ends it`,
       { ...stream, ...(sink !== undefined && { sink }) },
     )
   }

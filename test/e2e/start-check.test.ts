@@ -34,7 +34,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'start-check-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const db = openDatabase({ path: at('a.db'), maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 })
-  db.prepare(`INSERT INTO notes VALUES ('test.filler', zeroblob(?))`).run(LARGE_BYTES)
+  db.prepare(`INSERT INTO state VALUES ('test.filler', zeroblob(?))`).run(LARGE_BYTES)
   closeDatabase(db, (error) => error)
   writeFileSync(
     at('a.yaml'),

@@ -250,7 +250,7 @@ export function openDatabase(options: FileOptions): Database {
 function begin(db: Database, nowAt: number): void {
   db.transaction(() => {
     stamp(db)
-    db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+    db.prepare(`INSERT OR REPLACE INTO state VALUES ('journal.opened_at', ?)`).run(String(nowAt))
   })()
 }
 
@@ -474,6 +474,6 @@ export class Presence {
   }
 
   #inWords(what: string): string {
-    return `The next start would not find the journal: ${what}. This process goes on delivering as long as it runs; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+    return `The next start would not find the journal: ${what}. This process continues to deliver as long as it runs. Let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

@@ -110,11 +110,11 @@ export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)
 /** SQLite's `application_id`: "afJr", at a fixed place in every file. */
 export const APPLICATION_ID = 0x61664a72
 /** The current schema: the number of steps in `schema.ts`. @internal for tests */
-export const SCHEMA = 5
+export const SCHEMA = 6
 /** Journals up to this schema have no mark. */
 const LAST_UNMARKED = 4
 /** Tables that every journal has had since the first version. */
-const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
+const FIRST_TABLES = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
 
 /**
  * `user_version` has the schema in its lowest byte and a random stamp above it, which distinguishes
@@ -147,7 +147,7 @@ interface Known {
 export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean {
   if (mark !== 0) return mark === APPLICATION_ID
   if (version === 0) return isEmpty
-  return version <= LAST_UNMARKED && TELLING.every(hasTable)
+  return version <= LAST_UNMARKED && FIRST_TABLES.every(hasTable)
 }
 
 /** The fault of a journal of this schema; undefined: none. */

@@ -307,7 +307,7 @@ export const RAISE_LIMIT: Remedy = {
   needsStart: true,
 }
 
-class JournalFull extends ConnectorError {
+class NoDiskSpace extends ConnectorError {
   readonly path: string
   readonly lack: Lack
 
@@ -320,8 +320,8 @@ class JournalFull extends ConnectorError {
 }
 
 export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorError {
-  const next = lack.remedy?.needsStart ? 'start again' : 'reading goes on by itself'
-  return new JournalFull(path, lack, next, 'Delivery goes on', cause)
+  const next = lack.remedy?.needsStart ? 'start again' : 'reading resumes automatically'
+  return new NoDiskSpace(path, lack, next, 'Delivery continues', cause)
 }
 
 /**
@@ -329,12 +329,12 @@ export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorEr
  * automatically. `shortage`: how much space is missing; '' if unknown.
  */
 export function atStart(error: unknown, shortage: () => string): unknown {
-  if (!(error instanceof JournalFull)) return error
+  if (!(error instanceof NoDiskSpace)) return error
   const { path, lack } = error
   const short = shortage()
   const why = short === '' ? lack.why : `${lack.why} (${short})`
-  const meanwhile = 'Nothing was begun or lost'
-  return new JournalFull(path, { ...lack, why }, 'start again', meanwhile, error)
+  const meanwhile = 'Nothing was started and nothing is lost'
+  return new NoDiskSpace(path, { ...lack, why }, 'start again', meanwhile, error)
 }
 
 /** `1572864` as `1.5 MiB`, rounded down. */

@@ -58,8 +58,8 @@ export function reportWorkspaces(db: Database, configured: readonly ConfiguredWo
     .pluck()
     .all()
   const isThere = new Set(configured.map(({ name }) => name))
-  const forget = db.prepare('DELETE FROM notes WHERE name = ?')
-  const add = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  const forget = db.prepare('DELETE FROM state WHERE name = ?')
+  const add = db.prepare("INSERT OR IGNORE INTO state VALUES (?, '')")
   const isNew = (name: string) => add.run(name).changes > 0
   for (const { name: workspace, starts } of configured)
     if (isNew(MET + workspace) && known.length > 0 && !known.includes(workspace))
@@ -78,6 +78,6 @@ export function reportWorkspaces(db: Database, configured: readonly ConfiguredWo
 }
 
 function met(db: Database): readonly string[] {
-  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM notes WHERE name GLOB ?')
+  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM state WHERE name GLOB ?')
   return list.pluck().all(MET.length + 1, `${MET}*`)
 }

@@ -78,7 +78,7 @@ export class Transactions {
     try {
       return this.#once(work)
     } catch (error) {
-      if (isFull(error)) this.#freeBallast(error)
+      if (isDiskFull(error)) this.#freeBallast(error)
       throw error
     }
   }
@@ -116,7 +116,7 @@ export class Transactions {
     try {
       return work()
     } catch (error) {
-      if (!isFull(error) || !makesRoom(error)) throw error
+      if (!isDiskFull(error) || !makesRoom(error)) throw error
       return work()
     }
   }
@@ -188,12 +188,12 @@ export class Transactions {
       return true
     } catch (error) {
       const judged = this.judge(error)
-      if (isFull(judged)) return false
+      if (isDiskFull(judged)) return false
       throw judged
     }
   }
 }
 
-function isFull(error: unknown): error is ConnectorError {
+function isDiskFull(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && error.code === 'disk_full'
 }
