@@ -73,7 +73,7 @@ export interface Accounts {
   ): Promise<{ readonly kept: readonly KeptDayAccount[]; readonly delivered: readonly SinkDayAccount[] }>
   /** Entries behind `after` (undefined: the sink's position) that are pending, without replays. */
   pending(sink: string, after: number | undefined): Promise<PendingStep>
-  /** One bounded step over the entries still stored behind `after`, without those put back. */
+  /** One bounded step over the stored entries behind `after` (undefined: all); none put back. */
   storedDays(after: number | undefined): Promise<PendingStep>
 }
 

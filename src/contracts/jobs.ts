@@ -259,9 +259,9 @@ export interface Compared extends JobProgress {
 
 export interface Comparing {
   /**
-   * Starts the comparison of this job, or continues to wait for it; answers within a second. Throws
-   * ConnectorError `misconfigured` if another reconcile uses one of the streams, and `aborted` if the
-   * daemon stops.
+   * Starts the comparison of this job, or continues to wait for it; answers within a second.
+   * Throws ConnectorError `misconfigured` if another reconcile uses one of the streams, and
+   * `aborted` if the daemon stops.
    */
   compare(request: CompareRequest): Promise<Compared>
   /** The command has ended: its streams are free at once, instead of after a timeout. */

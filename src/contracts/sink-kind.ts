@@ -37,7 +37,7 @@ export interface SinkDeps {
   readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>
   /** Host of a workspace's base_url: the default of HEC's `host`. */
   hostOf(workspace: string): string
-  /** For data that the sink can recreate: next to the journal, with its space and permission. */
+  /** For data that the sink can recreate: next to the journal, writable and with space. */
   readonly spoolFolder: string
 }
 

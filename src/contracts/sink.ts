@@ -143,7 +143,7 @@ export interface Sink extends Receiver {
   readonly maxEntries?: number | undefined
   /** The sink calls `lines.entry`: ids are kept with the lines, which costs time. */
   readonly usesEntries?: boolean | undefined
-  /** Called before a batch is first sent; its result is in the in-flight record of `deliver`. */
+  /** Called before a batch is first sent; its result is recorded in flight before `deliver`. */
   prepare?(lines: Lines, signal: AbortSignal): Promise<string>
   /** Optional work on the next batch while the last one is in flight, such as compression. */
   warm?(lines: Lines): void

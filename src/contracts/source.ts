@@ -78,7 +78,7 @@ export interface Plan {
   /** epoch ms; in the past: at once */
   readonly dueAt: number
   readonly priority: Priority
-  /** True if the last read got everything that was available: `run --once` is done with it. */
+  /** True once all that was available at the last read is read: `run --once` is done with it. */
   readonly caughtUp: boolean
 }
 

@@ -118,10 +118,7 @@ export function besideFault(path: string, calls: OwnerCalls): string | undefined
   return `${path} is a link, which this program never creates there: find out who created it, and remove it`
 }
 
-/**
- * Whether every user may read or change a file. `allowedMode`: the part of its mode that remains once
- * corrected.
- */
+/** Whether every user may read or change a file. `allowedMode`: what its mode may be at most. */
 export function publicWarning(path: string, calls: OwnerCalls, allowedMode = 0o660): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined

@@ -368,7 +368,7 @@ export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => voi
   } while (raw[at] === COMMA)
 }
 
-/** The value of the object's last member `key`; undefined if there is none, or no object. */
+/** The value of the object's member `key`, of several the last; undefined: none, or no object. */
 export function memberValue(raw: Uint8Array, key: string): Uint8Array | undefined {
   let found: Uint8Array | undefined
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {

@@ -84,7 +84,7 @@ export class MemoryBudget {
 
   /**
    * Resolves with the release function. A request larger than the budget is granted alone. Rejects
-   * when `signal` aborts. `countedElsewhereBytes`: how much of `bytes` is already counted in another part,
+   * when `signal` aborts. `countedElsewhereBytes`: how much of `bytes` another part counts already,
    * such as a sink's.
    */
   async reserve(

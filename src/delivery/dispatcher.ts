@@ -40,8 +40,8 @@ const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
  * answered | the receiver answered, not recorded yet | acknowledged, or unconfirmed
  * left     | in-flight record of an earlier process  | unconfirmed, or one of again
  * resolved | was unconfirmed, now has a result       | acknowledged; expired: all expired to again
- * sending  | recorded; else the next of again        | answered; on failure unchanged; rejected
- *          |   whole: framed again, smaller; answered in part: unchanged, with the lines left
+ * sending  | recorded; else the next of again        | answered; failed: unchanged; rejected:
+ *          |                                         | smaller; answered in part: the lines left
  * none     | nothing is in flight                    | sending (prefetched or loaded), or a wait
  */
 export class BatchDispatcher implements Dispatcher {

@@ -1,5 +1,4 @@
-// Reports acknowledged batches: metrics at once; dead letters in the log, the first at once, then
-// sums.
+// Reports acknowledged batches: metrics at once; in the log the first dead letter, then sums.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'

@@ -141,7 +141,7 @@ export class DeliveryAccounts {
   }
 }
 
-/** No sink's name: leaves out entries addressed to one sink, and nothing is acknowledged. */
+/** No sink's name: leaves out entries addressed to one sink; nothing counts as acknowledged. */
 const NO_SINK = ''
 
 function prepare(db: Database) {

@@ -121,7 +121,7 @@ export class Pending {
     return [...this.#sinks.keys()]
   }
 
-  /** What every sink has acknowledged. 0 without sinks: the first one added gets everything. */
+  /** Every sink has acknowledged up to here. 0 without sinks: the first one added gets all. */
   get ackedTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ acknowledged }) => acknowledged.position)
     return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)

@@ -240,7 +240,7 @@ const PROBE_BYTES = 64 * 1024
 
 const LIMITS = new Set(['EDQUOT', 'EFBIG'])
 
-/** EDQUOT or EFBIG at the journal's file (the target of a link); undefined: neither. */
+/** The system's error at the journal's file, not at a link to it: EDQUOT, EFBIG or none. */
 export type LimitReached = (journalPath: string) => unknown
 
 /**

@@ -77,7 +77,7 @@ export function compareKeys(wanted: string, shown: string | undefined): 'same' |
 export const lockedUntil = ({ object_lock: lock }: Demands, now: number): number | undefined =>
   lock && now + lock.days * DAY_MS
 
-/** The settings that an existing object lacks: it is older, or another program stored it. */
+/** The settings that an object lacks: it is older than they are, or another program stored it. */
 export function lacking({ sse, object_lock: lock }: Demands, looked: Looked): readonly string[] {
   const encrypted =
     !sse ||

@@ -121,7 +121,7 @@ export class Spool {
     return { linesBytes: this.#linesBytes, linesSha256, body, isDamaged: () => this.#isDamaged }
   }
 
-  /** Ends only if the file is what was written: not every server verifies checksums. */
+  /** Gives the last piece only if the file is unchanged: not every server verifies checksums. */
   async *#read(sha256: string): AsyncGenerator<Uint8Array> {
     const hash = createHash('sha256')
     for (let at = 0; at < this.#bodyBytes;) {

@@ -236,14 +236,14 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   return failed(reply, sent, ['misconfigured', why])
 }
 
-/** Judges by the code in HEC's body and the status; without such a body by the status alone. */
+/** By the code in HEC's body and the status; else by the status alone. Never throws. */
 export function judge(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
   if (ok && hec.code === 0) return done(reply, { acknowledged: sent.count, rejected: [] })
   const rule = rules[hec.code]
-  // Splunk blames content with 400 only. With another status the JSON is another server's.
+  // Splunk blames content with 400 only: otherwise another server answers, no dead letter.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
   if (rule === 'crowded' && ok) return done(reply, { acknowledged: sent.count, rejected: [] }, true)

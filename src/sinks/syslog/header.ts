@@ -31,7 +31,7 @@ export type Header = (
   out: ByteWriter,
 ) => void
 
-/** Most of an entry's id. Ids are UUIDs; longer ones are hostile, and complete only in the text. */
+/** Bytes of an id in the header. Ids are UUIDs; longer ones are hostile, and whole in the text. */
 const ID_BYTES = 128
 const NAME_BYTES = 64
 

@@ -15,7 +15,7 @@ export type Delivered = Pick<Outcome, 'acknowledged' | 'rejected'>
 export interface Session {
   /** as in Sink */
   readonly maxEntries?: number
-  /** Throws ConnectorError if nothing may be acknowledged, `aborted` after the signal. */
+  /** Throws ConnectorError if nothing may be acknowledged, `aborted` once `signal` aborts. */
   deliver(lines: Lines, signal: AbortSignal): Promise<Delivered>
   /** As in Sink. */
   probe?(signal: AbortSignal): Promise<void>

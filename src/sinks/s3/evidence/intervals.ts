@@ -6,7 +6,7 @@ import type { Seq } from '../../../core/sequence.ts'
 import { manifestObject, manifestInterval, microTime } from './manifest.ts'
 import type { Manifest, ManifestObject, ManifestInterval, StoredIn } from './manifest.ts'
 
-/** About so many objects and batches per manifest; the rest goes into the interval's next one. */
+/** About this many objects and batches per manifest; the rest is in the interval's next one. */
 const MOST_OBJECTS = 2_000
 export const MOST_RECORDS = 256
 

@@ -279,7 +279,7 @@ function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<str
       yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, expected ${last - first + 1}`
 }
 
-/** Names must match; each object is within one range; together they contain all deliveries. */
+/** Names must match; each object is in one range; together they have all that was delivered. */
 function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
   const held = stretches.map(() => 0)
   for (const object of objects) {
