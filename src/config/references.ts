@@ -12,9 +12,7 @@ export interface References {
   readonly folder?: string
 }
 
-/**
- * Base of relative paths: the file's folder, links not followed; for a pipe the working directory.
- */
+/** Base of relative paths: the folder of the file's path; for a pipe the working directory. */
 export function folderOf(file: string): string {
   const folder = dirname(resolve(file))
   return /^\/(?:dev|proc)(?:\/|$)/.test(folder) ? process.cwd() : folder

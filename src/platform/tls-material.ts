@@ -83,9 +83,7 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
   }
 }
 
-/**
- * The name that the peer must prove: an IP address is not allowed in the handshake, only compared.
- */
+/** The name that the peer must prove: an IP address is compared, but not in the handshake. */
 export function identityOptions(host: string, serverName: string | undefined): ConnectionOptions {
   const peerName = serverName ?? host
   return {

@@ -47,7 +47,7 @@ interface Opened {
   close(): Promise<void>
 }
 
-/** An entry in flight is in neither of two columns for a moment: a difference must last this often. */
+/** A difference counts if it lasts: an entry in flight is briefly in neither column. */
 const ACCOUNT_TRIES = 5
 const ACCOUNT_RETRY_MS = 1_000
 

@@ -141,10 +141,7 @@ export class DeliveryAccounts {
   }
 }
 
-/**
- * A name that no sink has: excludes entries addressed to one sink, and nothing counts as
- * acknowledged.
- */
+/** No sink's name: leaves out entries addressed to one sink; nothing counts as acknowledged. */
 const NO_SINK = ''
 
 function prepare(db: Database) {

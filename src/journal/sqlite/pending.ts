@@ -71,10 +71,7 @@ export class Pending {
     this.#release()
   }
 
-  /**
-   * Adds a sink of the configuration: a known one continues where it was, but never before the
-   * oldest stored entry.
-   */
+  /** Adds a configured sink: a known one continues, but not before the oldest stored entry. */
   #writeSink(name: string, row: SinkRow | undefined, begin: Seq, log: Log): SinkState {
     const lost = row !== undefined && row.position < begin
     // Entries there for another sink only, such as its replay, are skipped.
@@ -97,10 +94,7 @@ export class Pending {
     return { acknowledged: this.#ackedFrom(name, position), deadLetters: deadLettersOf.get(name) ?? 0 }
   }
 
-  /**
-   * Ranges stored as acknowledged ahead may be below the position by now: a sink may come back
-   * behind them.
-   */
+  /** Stored ranges may be below the position by now: a sink may come back behind them. */
   #ackedFrom(name: string, position: Seq): Acknowledged {
     const ahead = this.#statements.aheadOf.all(name)
     return ahead.reduce<Acknowledged>(withAcked, { position, ahead: [] })
@@ -127,10 +121,7 @@ export class Pending {
     return [...this.#sinks.keys()]
   }
 
-  /**
-   * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
-   * gets everything.
-   */
+  /** Every sink has acknowledged up to here. 0 without sinks: the first one added gets all. */
   get ackedTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ acknowledged }) => acknowledged.position)
     return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)

@@ -101,10 +101,7 @@ export function migrate(db: Database, path: string): void {
   }
 }
 
-/**
- * Also writes the first page, so that it is in the log: `files.ts` looks for the stamp
- * there.
- */
+/** Also writes the first page, so that it is in the log: `files.ts` looks for the stamp there. */
 export function stamp(db: Database): void {
   db.pragma(`user_version = ${stamped(versionOf(db), randomInt)}`)
 }

@@ -51,10 +51,7 @@ const LEFT = 'workspace_left:'
 /** For a configured one: its first page may land much later. */
 const MET = 'workspace_met:'
 
-/**
- * Call inside a transaction. With an empty journal all are new, and nothing is reported. Each is
- * reported once.
- */
+/** Call inside a transaction. Reports each once; none in an empty journal, where all are new. */
 export function reportWorkspaces(db: Database, configured: readonly ConfiguredWorkspace[], log: Log): void {
   const known = db
     .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')

@@ -45,18 +45,12 @@ export class Transactions {
     this.#rollback = db.prepare('ROLLBACK')
   }
 
-  /**
-   * True once an I/O error left the state of the disk unknown: pages may count as clean that were
-   * never written.
-   */
+  /** True after an I/O error: pages may count as clean that were never written. */
   get failed(): boolean {
     return this.#failed !== undefined
   }
 
-  /**
-   * True once the file had any error, even one that was survived. Reaching its own bound is no
-   * error.
-   */
+  /** True once the file had any error, even if work continued. Reaching its own bound is none. */
   get metFault(): boolean {
     return this.#metFault
   }

@@ -170,7 +170,7 @@ function blamesToken(verdict: Verdict): boolean {
   return verdict.error.code === 'unauthorized' || verdict.error.code === 'forbidden'
 }
 
-/** Splunk may have taken the batch even if a proxy changed the answer, and may acknowledge it later on its channel. */
+/** Splunk may have taken the batch even if a proxy changed the answer, and acknowledge it later. */
 function maybeSent({ code, action }: ConnectorError): boolean {
   if (code === 'unauthorized' || code === 'forbidden' || code === 'rate_limited') return false
   return action !== 'split'
