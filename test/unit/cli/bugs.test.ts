@@ -40,7 +40,16 @@ test.each([
   ['thrown where nobody catches', 'throw fault()'],
   ['rejected where nobody listens', 'void Promise.reject(fault())'],
 ])('what is %s ends the process without its words', SLOW, (_, how) => {
-  const args = ['--import', encodeURI(thrower(how)), resolve('src/main.ts'), 'mock', '--port', '0', '--entries-per-hour', '1']
+  const args = [
+    '--import',
+    encodeURI(thrower(how)),
+    resolve('src/main.ts'),
+    'mock',
+    '--port',
+    '0',
+    '--entries-per-hour',
+    '1',
+  ]
   const env = { ...process.env, PLANTED: 'planted' }
   const child = spawnSync(process.execPath, args, { env, encoding: 'utf8', timeout: HANGS_MS })
   expect(child.status).toBe(1)
