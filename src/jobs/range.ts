@@ -84,7 +84,7 @@ export function waitOf(
   return { waitsFor: isLimited ? 'limit' : 'rate_limit', waitReason: reason }
 }
 
-/** Counts for the source, but not as live reading. Waiting for room is not a failure. */
+/** Counts for the source, but not as live reading. Waiting for room or after a 429 is no failure. */
 export function reporting(
   { reporter, rateWait }: Pick<RangeReader, 'reporter' | 'rateWait'>,
   progress: Progress,
@@ -105,7 +105,8 @@ export function reporting(
     gap: (count) => kept.gap(count),
     state(state, error) {
       Object.assign(progress, waitOf(state, { rateWait }))
-      if (error?.code !== 'journal_full') progress.error = error ?? progress.error
+      if (error?.code === 'rate_limited') progress.error = undefined
+      else if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),
     cursor: (atUs) => (progress.atUs = atUs),

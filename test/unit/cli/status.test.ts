@@ -80,7 +80,7 @@ test('a canary that was never asked tells when it will be, and no other source d
 test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
   const report = openRegistrySetup().registry.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
-  const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
+  const failed = { ...pastRead, state: 'failing', error, gaps: 1 } as const
   const done = {
     ...pastRead,
     source: 'history.usage',

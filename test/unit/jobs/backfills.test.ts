@@ -423,7 +423,7 @@ test('a key that is refused is told, tried again, and the backfill goes on when 
   await runUntil(harness, past, ([one]) => one?.error !== undefined)
   const [held] = past.list()
   expect(held?.error?.code).toBe('unauthorized')
-  expect(held && backfillStatusOf(held).state).toBe('failed')
+  expect(held && backfillStatusOf(held).state).toBe('failing')
   harness.mock.setFault('unauthorized', undefined)
   await runUntil(harness, past, isDone)
   expect(past.list()[0]).toMatchObject({ error: undefined })

@@ -63,6 +63,16 @@ test('to wait for room is no failure, and takes away none that was told', () => 
   expect(progress.error).toBeUndefined()
 })
 
+test('a 429 is a wait for the end of the rate limit, and no failure', () => {
+  const progress = { ...notBegun }
+  const limited = { ...rateWait(), isLimited: true }
+  const reporter = reporting({ reporter: silentReporter, rateWait: () => limited }, progress, 'keep')
+  reporter.state('failing', new ConnectorError('server_error', 'it failed to answer'))
+  reporter.state('failing', new ConnectorError('rate_limited', 'the API answered 429'))
+  reporter.state('waiting')
+  expect(progress).toMatchObject({ error: undefined, waitsFor: 'limit' })
+})
+
 test.each([
   ['paused', 'room', 'room'],
   ['waiting', 'limit', 'rate_limit'],
