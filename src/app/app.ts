@@ -248,6 +248,8 @@ class Running {
   #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
+  /** the journal is damaged, and that ended the run */
+  #isDamaged = false
 
   constructor(parts: RunningParts) {
     this.#parts = parts
@@ -286,6 +288,7 @@ class Running {
     } catch (error) {
       // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
       // as it may.
+      this.#isDamaged = error instanceof ConnectorError && error.code === 'journal_corrupt'
       this.#stopping.abort()
       throw error
     }
@@ -328,7 +331,7 @@ class Running {
   }
 
   async #stop(): Promise<void> {
-    const { journal, registry, environment, readings, sinkDeliveries, comparing, taps } = this.#parts
+    const { journal, registry, environment, readings, sinkDeliveries, jobs, comparing, taps } = this.#parts
     const { clock, log } = environment
     const { sinks } = registry.status()
     // After a refused start there is nothing to report.
@@ -345,8 +348,15 @@ class Running {
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
     const pending = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
-    if (pending === 0) log.info('Stopped: everything is delivered')
-    else log.info('Stopped: undelivered entries wait in the journal for the next start', { pending })
+    const unfinished = jobs.list().filter(({ endedAt }) => endedAt === undefined).length
+    const more = unfinished > 0 ? { jobs: unfinished } : {}
+    if (this.#isDamaged)
+      log.info('Stopped: the journal is damaged, and undelivered entries are in it', { pending })
+    else if (pending > 0)
+      log.info('Stopped: undelivered entries wait in the journal for the next start', { pending, ...more })
+    else if (unfinished > 0)
+      log.info('Stopped: everything read is delivered; unfinished jobs continue at the next start', more)
+    else log.info('Stopped: everything is delivered')
   }
 }
 
