@@ -26,6 +26,7 @@ export class Secret {
   #reread: (() => string) | undefined
   #from = ''
   #source: SecretSource
+  #file: string | undefined
   #unread: string | undefined
 
   constructor(value: string, reread?: () => string) {
@@ -38,14 +39,20 @@ export class Secret {
     return this.#source
   }
 
+  /** The path of its file, for messages; undefined: unknown, or no file. */
+  get file(): string | undefined {
+    return this.#file
+  }
+
   /** The value itself: use only where it is sent. */
   reveal(): string {
     return this.#value
   }
 
-  /** Where the value can be read again; `from` is the source's name, and is never printed. */
-  follow(reread: () => string, from = '', source: SecretSource = 'file'): void {
+  /** Where the value can be read again; `from` identifies the source, and is never printed. */
+  follow(reread: () => string, from = '', source: SecretSource = 'file', file?: string): void {
     this.#reread = reread
+    this.#file = file
     this.#from = from
     this.#source = source
   }

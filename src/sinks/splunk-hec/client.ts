@@ -79,7 +79,7 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.source })
+    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
     if (verdict.kind !== 'failed')
       throw new ConnectorError(
         'bad_reply',

@@ -1,7 +1,7 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
-import type { SecretSource } from '../../core/secret.ts'
+import type { Secret } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
 import { meaningOfStatus, type Meaning } from '../kit/status.ts'
 
@@ -33,7 +33,7 @@ export interface Sent {
   /** host:port */
   readonly where: string
   /** absent: the message has no advice about replacing the token */
-  readonly tokenFrom?: SecretSource
+  readonly token?: Pick<Secret, 'source' | 'file'>
 }
 
 export interface Done {
@@ -202,8 +202,9 @@ const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable
 function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
-  const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
-  const next = isReread ? '; a valid one in its file is read again automatically' : ''
+  const isReread = sent.token?.source === 'file' && tokenCodes.has(code)
+  const file = sent.token?.file ?? 'its file'
+  const next = isReread ? `; put a valid token into ${file}; no restart is needed` : ''
   // Without a code of HEC it may be any server.
   const who = hec ? 'Splunk' : 'The server'
   const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`

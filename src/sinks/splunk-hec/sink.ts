@@ -90,8 +90,7 @@ class HecSink implements Sink {
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
     const body = await this.#bodies.of(lines)
-    const { source: tokenFrom } = this.#options.token
-    const size = { count: lines.count, bytes: body.plainBytes, tokenFrom }
+    const size = { count: lines.count, bytes: body.plainBytes, token: this.#options.token }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())
       const channel = collector.channels.take()

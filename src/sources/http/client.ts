@@ -248,8 +248,7 @@ export class Client {
       return new ConnectorError(code, `${where}; the key file has changed; trying the new key`, {
         retryAfterMs: 0,
       })
-    const advice =
-      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.source)
+    const advice = code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey)
     // 0 is our own code for a blocked source: the key has changed. From a server it means no time.
     const blockedMs = hintMs === 0 ? undefined : hintMs
     return new ConnectorError(code, `${where}: ${advice}`, {

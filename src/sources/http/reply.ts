@@ -8,7 +8,7 @@ import type { StreamReporter } from '../../contracts/reporter.ts'
 import { Guard } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
-import type { SecretSource } from '../../core/secret.ts'
+import type { Secret } from '../../core/secret.ts'
 import type { BodyLimits, Deadline } from './deadline.ts'
 
 /** The parts of a request that matter for its answer. */
@@ -55,16 +55,16 @@ export function codeOfStatus(status: number): ErrorCode {
 }
 
 /** By the source of the key. */
-const keyAdvices: Readonly<Record<SecretSource, string>> = {
-  file: 'update the key file; no restart is needed',
-  environment: 'set a valid key in the environment variable that api_key names, and restart',
-  configuration: 'set a valid api_key in the configuration; no restart is needed',
+const keyAdvices = {
+  file: (path = 'the key file') => `put a valid key into ${path}; no restart is needed`,
+  environment: () => 'set a valid key in the environment variable that api_key names, and restart',
+  configuration: () => 'set a valid api_key in the configuration; no restart is needed',
 }
 
-/** `key`: the source of the key that was sent. */
-export const adviceOn = (code: ErrorCode, key: SecretSource): string =>
+/** `key`: the key that was sent. */
+export const adviceOn = (code: ErrorCode, { source, file }: Pick<Secret, 'source' | 'file'>): string =>
   code === 'unauthorized'
-    ? `the API key was refused: ${keyAdvices[key]}`
+    ? `the API key was refused: ${keyAdvices[source](file)}`
     : (advices[code] ?? 'this is not an answer of the API')
 
 /** Our own requests stay below the limit. Without numbers: repeats have the same message. */

@@ -165,6 +165,7 @@ describe('relative paths', () => {
   test('a secret is read again from there', () => {
     const [workspace] = from('/etc/ferry/a.yaml').workspaces
     workspace?.api_key.fresh()
+    expect(workspace?.api_key.file).toBe('/etc/ferry/keys/api')
     expect(asked).toEqual(['/etc/ferry/keys/api', '/etc/ferry/keys/api'])
   })
 

@@ -81,14 +81,14 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
   expect(pauses).toEqual([1000, 2000, 0])
 })
 
-test('the message of a refused token says that its file is read again automatically; no other token has that', async () => {
-  const advice = '; a valid one in its file is read again automatically'
+test('the message of a refused token names its file, which is read again automatically; no other token has that', async () => {
+  const advice = '; put a valid token into /run/secrets/hec; no restart is needed'
   const unknown = hecReply(403, 4, 'Invalid token')
   const messageOf = async (opened: Opened) =>
     deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
   const fromFile = (replies: readonly ScriptedReply[], options = {}) => {
     const opened = open(replies, options)
-    opened.parsed.token.follow(() => TOKEN)
+    opened.parsed.token.follow(() => TOKEN, '', 'file', '/run/secrets/hec')
     return opened
   }
   expect(await messageOf(fromFile([unknown, unknown]))).toBe(
