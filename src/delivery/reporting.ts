@@ -70,7 +70,7 @@ export class DeliveryReports {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'The receiver rejected entries for good, and they became dead letters: see auditferry dead-letters list',
+      'Entries became dead letters: they are kept and not sent again automatically; see auditferry dead-letters list',
       { entries, ...why },
     )
   }

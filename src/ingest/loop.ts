@@ -30,6 +30,8 @@ export interface IngestOptions {
   readonly once: boolean
   /** where the time of the last successful read is stored; absent: nowhere */
   readonly reads?: ReadTimes
+  /** why the journal is full, for the log; absent: its own limit is reached */
+  readonly bound?: string
   /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
   /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
@@ -192,10 +194,7 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
   }
 }
 
-const atBound = new ConnectorError(
-  'journal_full',
-  'undelivered entries have reached journal.max_bytes; reading resumes automatically when the sinks catch up',
-)
+const AT_BOUND = 'undelivered entries have reached journal.max_bytes'
 
 /** Pauses of one reader while the journal is full. */
 class Pauses {
@@ -210,13 +209,16 @@ class Pauses {
 
   /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
-    const { log, reporter } = this.#options
+    const { log, reporter, bound = AT_BOUND } = this.#options
+    const full = `${bound}; reading resumes automatically when the sinks catch up`
+    const paused = `Reading is paused: ${bound}`
     if (!this.#underWay)
       logFailure(
         log,
-        'There is no room for the journal: reading pauses until there is some',
+        { failed: paused, blocked: paused },
         this.#failures,
-        atBound,
+        new ConnectorError('journal_full', full),
+        () => 0,
       )
     this.#underWay = true
     reporter.state('paused', error)
@@ -230,15 +232,21 @@ class Pauses {
   }
 }
 
+const texts = {
+  failed: 'Reading failed and will be retried',
+  blocked: 'Reading is blocked until this is fixed; it is tried again slowly',
+}
+
 /** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: IngestOptions,
   error: unknown,
   failures: FailureBackoff,
 ): number {
-  const { failure, count } = logFailure(log, 'Reading failed and will be retried', failures, error)
+  const { failure, delayMs } = logFailure(log, texts, failures, error, (failure, count) =>
+    retryDelayMs(failure, count, random),
+  )
   const { action, code } = failure
-  const delayMs = retryDelayMs(failure, count, random)
   const state = action === 'pause' ? 'paused' : action === 'block' ? 'blocked' : 'failing'
   reporter.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs

@@ -1,6 +1,13 @@
 // Backfills and replays: each reads spans of a stream again, beside live reading. A backfill keeps
 // what is new, a replay sends every page to one sink.
-import { assertJobShare, jobKinds, matches, noCounts, pressureForJobs } from '../contracts/jobs.ts'
+import {
+  JOB_SHARE_IN_USE,
+  assertJobShare,
+  jobKinds,
+  matches,
+  noCounts,
+  pressureForJobs,
+} from '../contracts/jobs.ts'
 import type {
   Job,
   JobCounts,
@@ -232,7 +239,7 @@ export class StreamJobs implements Jobs {
     const use = isKept ? 'keep' : 'send'
     const reporter = reporting(range, job, use)
     return {
-      ...{ reporter, log, clock, random, wanted, keyWait, once: true },
+      ...{ reporter, log, clock, random, wanted, keyWait, once: true, bound: JOB_SHARE_IN_USE },
       source: range.open(span, reporter, use),
       journal: overlay<Intake>(journal, {
         cursor: async () => job.record.place,
