@@ -30,8 +30,8 @@ export interface IngestOptions {
   readonly once: boolean
   /** where the time of the last successful read is stored; absent: nowhere */
   readonly reads?: ReadTimes
-  /** why the journal is full, for the log; absent: its own limit is reached */
-  readonly bound?: string
+  /** for the log, while the journal is full; absent: its own limit is reached */
+  readonly pausedText?: string
   /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
   /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
@@ -194,7 +194,9 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
   }
 }
 
-const AT_BOUND = 'undelivered entries have reached journal.max_bytes'
+const PAUSED_TEXT = 'Reading is paused: undelivered entries have reached journal.max_bytes'
+
+const atBound = new ConnectorError('journal_full', 'reading resumes automatically when the sinks catch up')
 
 /** Pauses of one reader while the journal is full. */
 class Pauses {
@@ -209,17 +211,8 @@ class Pauses {
 
   /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
-    const { log, reporter, bound = AT_BOUND } = this.#options
-    const full = `${bound}; reading resumes automatically when the sinks catch up`
-    const paused = `Reading is paused: ${bound}`
-    if (!this.#underWay)
-      logFailure(
-        log,
-        { failed: paused, blocked: paused },
-        this.#failures,
-        new ConnectorError('journal_full', full),
-        () => 0,
-      )
+    const { log, reporter, pausedText: text = PAUSED_TEXT } = this.#options
+    if (!this.#underWay) logFailure(log, { failed: text, blocked: text }, this.#failures, atBound, () => 0)
     this.#underWay = true
     reporter.state('paused', error)
     return PAUSED_MS

@@ -49,6 +49,8 @@ export interface JobsOptions {
   readonly mostMarks?: number
 }
 
+const PAUSED_TEXT = `A backfill or replay is paused: ${JOB_SHARE_IN_USE}`
+
 /** How far live reading is; right after a start, by the cursor that the last process saved. */
 export const liveReadTo =
   (
@@ -239,7 +241,7 @@ export class StreamJobs implements Jobs {
     const use = isKept ? 'keep' : 'send'
     const reporter = reporting(range, job, use)
     return {
-      ...{ reporter, log, clock, random, wanted, keyWait, once: true, bound: JOB_SHARE_IN_USE },
+      ...{ reporter, log, clock, random, wanted, keyWait, once: true, pausedText: PAUSED_TEXT },
       source: range.open(span, reporter, use),
       journal: overlay<Intake>(journal, {
         cursor: async () => job.record.place,
