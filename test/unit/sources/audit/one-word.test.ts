@@ -1,7 +1,7 @@
 // No single word of the server's is believed where it would cost entries, a place, or a false alarm: an old page, a wrong Date, a login page, a stranger's fetch.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/cursor.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import { HOUR, INSTANCE, MINUTE, START, openHarness } from '../../app/audit-harness.ts'
 import type { Harness } from '../../app/audit-harness.ts'

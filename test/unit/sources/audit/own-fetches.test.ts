@@ -2,8 +2,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { nothingAppended } from '../../../../src/contracts/source.ts'
 import { AuditRange } from '../../../../src/sources/audit/range.ts'
-import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
-import type { Fetches, Kind } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/cursor.ts'
+import type { Fetches, Kind } from '../../../../src/sources/audit/cursor.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import {
   AGENT,

@@ -6,7 +6,7 @@ import {
   openRangeCursor,
   recordPage,
   within,
-} from '../../../../src/sources/audit/range-cursor.ts'
+} from '../../../../src/sources/audit/range.ts'
 import { walkFrom } from '../../../../src/sources/audit/walk.ts'
 import { entriesOf, spec, START_US } from '../../../contract/journal-parts.ts'
 
