@@ -1,5 +1,5 @@
 // The first read: finds where in the feed to begin, or that there is nothing yet.
-import type { Appended, PageChunk } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US, secondText } from '../../core/time.ts'
 import type { AuditCursor } from './cursor.ts'
@@ -51,7 +51,10 @@ export async function* anchor(step: Step): Parts {
   const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
   const found = await firstEntry(step, fromNow)
   if (fromNow && found.failure) {
-    yield await awaitFromNow(step, sinceUs, found.failure)
+    // `latest` fails. If `earliest` fails too, it is an outage, and this throws.
+    const { serverAt } = await earliest(step, 'live')
+    logFailing(step, found.failure)
+    yield awaitFirst(step, sinceUs, { group: undefined, serverAt })
     return
   }
   const dated = yield* datedOf(step, found, fromNow)
@@ -70,7 +73,11 @@ export async function* anchor(step: Step): Parts {
     cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
     yield lastChunk(step, { fault: brokenEntry() })
   } else if (skipped.next === 'nothing') {
-    if (found.missing) await assertThere(step)
+    if (found.missing && !(await isAuditThere(options.client, step.signal)))
+      throw new ConnectorError(
+        'misconfigured',
+        'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
+      )
     if (fromNow || dated === 'future') yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
     else yield await beginNowhere(step, found, wasEmpty)
   } else if (fromNow && !isFuture(step, found) && skipped.position.at >= sinceUs(found.serverAt)) {
@@ -82,15 +89,6 @@ export async function* anchor(step: Step): Parts {
     if (fromNow) cursor.startUs = skipped.position.at + 1
     yield beginAt(step, skipped.position, found)
   }
-}
-
-/** If every request answers 404, the address is wrong and the log is not empty. Throws `misconfigured`. */
-async function assertThere({ options, signal }: Step): Promise<void> {
-  if (await isAuditThere(options.client, signal)) return
-  throw new ConnectorError(
-    'misconfigured',
-    'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
-  )
 }
 
 function beginAt(step: Step, position: Position, { group, serverAt }: Found): PageChunk {
@@ -116,15 +114,7 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
   return faultChunk(step, 'The API shows no entry to begin at, although another of its answers shows one')
 }
 
-/** `latest` fails: ships what comes from now on, by the server's clock if another answer has one. */
-async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<PageChunk> {
-  const { serverAt } = await earliest(step, 'live')
-  // Not before `earliest` has answered: in an outage it throws, and says nothing about `latest`.
-  logFailing(step, failure)
-  return awaitFirst(step, sinceUs, { group: undefined, serverAt })
-}
-
-/** No entry yet, or only future-dated ones. For `start: latest`, everything from `sinceUs` on is new. */
+/** No entry yet, or only future-dated ones. For `start: latest`, all from `sinceUs` on is new. */
 function awaitFirst(
   step: Step,
   sinceUs: Since | undefined,
@@ -139,7 +129,7 @@ function awaitFirst(
   return lastChunk(step, group)
 }
 
-/** Whether there is an entry all the same: by `newest`, or by a second look before a log counts as empty. */
+/** Whether `latest` shows an entry all the same, or a second look if the log was not empty before. */
 async function isContradicted(step: Step, { position, failure }: Found, wasEmpty: boolean): Promise<boolean> {
   const { startUs, probe } = step.cursor
   const fromUs = probe?.atUs ?? startUs ?? 0
@@ -161,7 +151,7 @@ function probeOf({ probe, startUs }: Pick<AuditCursor, 'probe' | 'startUs'>): Pr
   return probe && probe.steps >= 0 ? probe : { ...probe, ...probeAt(startUs ?? 0) }
 }
 
-// Whether the log begins in the future. If only our clock says so, the log decides: that clock may be slow.
+// Whether the log begins in the future. If only our clock says so, it may be slow: the log decides.
 
 /** As far as half a year, and back to the second. */
 const MOST_PROBES = 150
@@ -169,11 +159,7 @@ const MOST_PROBES = 150
 /** `unknown`: the log could not be read, as the last chunk reported. */
 type Dated = 'now' | 'future' | 'unknown'
 
-async function* datedOf(
-  step: Step,
-  found: Found,
-  fromNow: boolean,
-): AsyncGenerator<PageChunk, Dated, Appended> {
+async function* datedOf(step: Step, found: Found, fromNow: boolean): AsyncGenerator<PageChunk, Dated> {
   if (!isFuture(step, found)) return 'now'
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
@@ -192,7 +178,7 @@ async function* datedOf(
   }
 }
 
-/** Reads and ships from `position` on: only a few entries may be future-dated, with none of now after them. */
+/** Reads on: if many entries are future-dated, or one is of now, our clock is slow. */
 async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageChunk, Dated> {
   // The cursor keeps how a bad page was narrowed.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
@@ -243,7 +229,7 @@ async function readableBehind(step: Step, from: Position): Promise<Position | un
   throw brokenEntry()
 }
 
-// The start: entries before it are not shipped. Set at the first try by our clock; set again if that was ahead.
+// The start, before which nothing is shipped: by our clock, and set again if that was ahead.
 
 /** An earlier time comes from a clock that was not set yet. */
 const UNSET_US = 1000 * Date.UTC(2025, 0, 1)
@@ -273,7 +259,7 @@ function settleStart({ cursor, options }: Step): boolean {
   return true
 }
 
-/** By the server's clock if it sends one. Infinity: never tried, or by a clock that is not believed. */
+/** By the server's clock if it sends one. Infinity: never tried, or the clock is not believed. */
 function triedSinceUs({ cursor, options }: Step, serverAt: number | undefined): number {
   const { triedUs = Infinity } = cursor
   const now = options.clock.now()

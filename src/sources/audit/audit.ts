@@ -1,7 +1,7 @@
 // The audit log as a source: chooses which reader runs next, and when.
-// The first read finds where to begin, the head reader drains what is new, lookback reads the trailing span again.
+// It first finds where to begin; then it drains what is new, and reads the trailing span again.
 import { believed } from '../../core/clock.ts'
-import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
+import type { Appended, Cursor, PageChunk, Plan, Source, Stream } from '../../contracts/source.ts'
 import { anchor } from './anchor.ts'
 import { recordLateness, openAuditCursor } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
@@ -23,7 +23,7 @@ export class AuditSource implements Source {
   #positionReported = false
   /** lateness of the last page; the next read stores it in the cursor */
   #behindUs = 0
-  /** what the last plan opened; the read after it takes this copy and may change it */
+  /** what the last plan opened, for the read after it, which may change this copy */
   #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
 
   constructor(options: AuditOptions) {
@@ -34,16 +34,13 @@ export class AuditSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     const now = clock.now()
-    // While the journal is full, each second plans again: the same text is parsed once.
-    if (text === undefined || this.#planned?.text !== text)
-      this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
-    const { cursor } = this.#planned
+    const cursor = this.#open(text, now)
     if (once) return this.#planOnce(cursor, now)
     if (!this.#positionReported) this.#reportPosition(cursor)
     return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
   }
 
-  /** Live reading, unless lookback is due too and gets a permit earlier: some are reserved for it. */
+  /** Live reading, unless lookback is due and gets a permit earlier: some are reserved for it. */
   #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'priority'> {
     const live = cursor.drain ? now : this.#pollDueAt(cursor, now)
     const lookback = lookbackDueAt(this.#options, cursor)
@@ -63,26 +60,21 @@ export class AuditSource implements Source {
     return { dueAt, priority: 'lookback', caughtUp: dueAt === Infinity }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
+  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<PageChunk, void, Appended> {
     const { clock, once } = this.#options
     const now = clock.now()
-    const cursor = this.#take(text, now)
+    const cursor = this.#open(text, now)
+    this.#planned = undefined
     recordLateness(cursor, this.#behindUs, now)
     this.#behindUs = 0
     // A drain of an earlier process ends at what is there now, even after a long downtime.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
-    const parts = this.#choose(step, now)
-    try {
-      for (let next = await parts.next(); !next.done;) {
-        const appended = yield next.value
-        this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
-        this.#landed ||= next.value.cursor !== undefined
-        next = await parts.next(appended)
-      }
-    } finally {
-      // If reading stops in mid-page, its request is closed, and its permit and memory are released.
-      await parts.return(undefined)
+    // If reading stops in mid-page, its request is closed and its permit released.
+    for await (const chunk of this.#choose(step, now)) {
+      const appended = yield chunk
+      this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+      this.#landed ||= chunk.cursor !== undefined
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
     if (once && this.#behindUs > 0) {
@@ -102,11 +94,11 @@ export class AuditSource implements Source {
     reporter.head(Math.max(headUs, latestUs))
   }
 
-  #take(text: Cursor | undefined, now: number): AuditCursor {
-    const planned = this.#planned
-    this.#planned = undefined
-    if (planned && text !== undefined && planned.text === text) return planned.cursor
-    return openAuditCursor(text, now, this.stream.workspace)
+  /** While the journal is full, each second plans again: the same text is parsed once. */
+  #open(text: Cursor | undefined, now: number): AuditCursor {
+    if (text === undefined || this.#planned?.text !== text)
+      this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
+    return this.#planned.cursor
   }
 
   #choose(step: Step, now: number): Parts {

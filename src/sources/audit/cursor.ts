@@ -6,6 +6,7 @@ import { DAY_MS } from '../../core/time.ts'
 import type { Fields } from '../shared.ts'
 import { areNumbers, fieldsOf, isListOf, isNullOr, isText, openStored } from '../shared.ts'
 import type { Probe } from './skip.ts'
+import type { PagingOptions } from './step.ts'
 import type { Position, Walk } from './walk.ts'
 
 /** One cycle of the head reader, from a due poll to its stop rule. */
@@ -22,7 +23,7 @@ export interface Drain extends Walk {
   emptyAnswers?: number
   /** This drain has found its place by time once already. */
   reanchored: boolean
-  /** how often the head's page was requested again, since `search` still shows the head; absent: never */
+  /** tries of a head that is gone by its page, but not by `search`; absent: none */
   askedAgain?: number
   entries: number
   pages: number
@@ -37,7 +38,7 @@ export interface Lookback {
   quickDueAt: number
   /** when the full lookback under way began, epoch ms; absent: none is */
   fullBeganAt?: number
-  /** when the last complete full lookback began, epoch ms, or when the first one should have; absent: none was due */
+  /** when the last complete full lookback began, epoch ms; absent: none was due yet */
   fullDoneAt?: number
 }
 
@@ -175,7 +176,7 @@ export function closeAuditCursor(cursor: AuditCursor): Cursor {
   return JSON.stringify(cursor)
 }
 
-// Malformed elements already quarantined: alone on a page, new ones may mean an outage, known ones do not.
+// Malformed elements: new ones alone on a page may mean an outage, quarantined ones do not.
 
 const MALFORMED_LENGTH = 100
 
@@ -192,7 +193,7 @@ export function isKnownMalformed({ malformed = [] }: AuditCursor, quarantined: H
   return quarantined.length > 0 && quarantined.every(({ sha256 }) => malformed.includes(sha256))
 }
 
-// The overlap: each poll reads some known entries again, and with them those that became visible a little late.
+// The overlap: each poll reads the last known entries again, to find those that came a little late.
 
 const OVERLAP_MIN_US = 120_000_000
 const OVERLAP_MAX_US = 900_000_000
@@ -226,12 +227,12 @@ export function recordLateness(cursor: AuditCursor, behindUs: number, now: numbe
   cursor.lateSeenAt = now
 }
 
-// Own fetches: each audit fetch is itself an entry (invariant 7). Fetches by others with our key are findings.
+// Own fetches: each audit fetch is itself an entry (invariant 7). Those of others are findings.
 
 const FETCH_TYPE = 'api:audit_log_fetch'
 /** How many request times are remembered, for servers that do not record the User-Agent. */
 const SENT_LENGTH = 128
-/** An entry may be this far from the request that made it: `Date` has whole seconds, and servers are slow. */
+/** An entry's distance from its request: `Date` has whole seconds, and servers are slow. */
 const MATCH_MS = 5_000
 /** So many fetches at our request times without our User-Agent prove that it is not recorded. */
 const MATCHES_TO_BELIEVE = 3
@@ -270,13 +271,8 @@ function isForgotten({ sent }: SentTimes, at: number): boolean {
   return sent.length >= SENT_LENGTH && at / 1000 < Math.min(...sent) + MATCH_MS
 }
 
-interface Recogniser {
-  readonly instance: string
-  /** whether it belongs to a known tool */
-  readonly expectedUserAgent: (userAgent: string) => boolean
-  /** of all readers of this log, such as a backfill beside the live reader; in memory only */
-  readonly sentTimes: SentTimes
-}
+/** the key's known users of the log, ourselves included */
+type Known = Pick<PagingOptions, 'instance' | 'expectedUserAgent' | 'sentTimes'>
 
 /** `other`: not an audit fetch, or a fetch by another user. */
 export type Kind = 'own' | 'foreign' | 'other'
@@ -285,7 +281,7 @@ export type Kind = 'own' | 'foreign' | 'other'
 const textsOf = textsUnder(['user', 'ip', 'user_agent'])
 
 /** Learns our user from the first own fetch. */
-export function classify(fetches: Fetches, entries: Entries, index: number, by: Recogniser): Kind {
+export function classify(fetches: Fetches, entries: Entries, index: number, by: Known): Kind {
   if (entries.type(index) !== FETCH_TYPE) return 'other'
   const { user = '', ip = '', user_agent: agent = '' } = textsOf(entries.raw(index))
   const at = entries.at(index)

@@ -1,5 +1,5 @@
-// What the head reader does if a page does not lead on (invariant 6): it checks the end of the log, finds
-// the head by time, or skips what cannot be read. No single answer ends a drain if another contradicts it.
+// What the head reader does if a page does not lead on (invariant 6): it checks the end of the log,
+// finds the head by time, or skips. No single answer ends a drain if another contradicts it.
 import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -59,7 +59,7 @@ export async function* checkEnd(step: Step, drain: Drain): Parts {
 async function askSearch(step: Step, drain: Drain): Promise<ConnectorError | undefined> {
   const { cursor } = step
   const fromUs = readToUs(cursor) + SECOND_US
-  // Beyond its reach the earliest entry would answer, which proves nothing about what follows the head.
+  // Beyond its reach the earliest entry would answer, which proves nothing.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
   if (isLater(step, found)) {
@@ -87,9 +87,8 @@ export function warnOfDeadCursor({ options }: Step): void {
   )
 }
 
-/** `search` found nothing. If `latest` fails or contradicts, asks again, and at last reports a gap. */
+/** `search` found nothing. If `latest` does not agree, asks again, and at last reports a gap. */
 function endByTime(step: Step, drain: Drain, fromUs: number, { position, failure }: Found): PageChunk {
-  const { cursor, options } = step
   const isContradicted = position !== undefined && position.at >= fromUs
   if (isContradicted || failure) {
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
@@ -101,23 +100,22 @@ function endByTime(step: Step, drain: Drain, fromUs: number, { position, failure
       )
     }
   }
-  const gaps = isContradicted ? newGap(cursor, cursor.head) : 0
-  if (gaps > 0)
-    options.log.error(
-      'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile',
-    )
+  const message =
+    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile'
+  const gaps = isContradicted ? newGap(step, step.cursor.head, message) : 0
   endDrain(step, drain)
   return lastChunk(step, { gaps })
 }
 
 /** A gap after `head` is reported once, however many polls meet it. */
-function newGap(cursor: AuditCursor, head: Position | null): number {
+function newGap({ cursor, options }: Step, head: Position | null, message: string): number {
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
+  options.log.error(message)
   return 1
 }
 
-/** The log is read up to here, µs. A first entry dated in the future is the head, later than `headUs`. */
+/** The log is read up to here, µs. A future-dated first entry is the head, later than `headUs`. */
 const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
 
 function isLater(step: Step, found: Found): boolean {
@@ -150,7 +148,7 @@ export async function* askHead(step: Step, drain: Drain): Parts {
   yield lastChunk(step)
 }
 
-/** Finds the place by time, once a drain: a server that contradicts itself must not use up the rate limit. */
+/** Finds the head by time, once a drain: contradictions must not use up the rate limit. */
 export async function* findHead(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const head = cursor.head as Position
@@ -211,15 +209,13 @@ function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
 }
 
 /** Something newer than the lost entry was read, up to `atUs`: that entry is a gap. */
-function gapAfter({ cursor, options }: Step, atUs: number): number {
-  if (!cursor.lost || atUs <= cursor.lost.at) return 0
-  const gaps = newGap(cursor, cursor.lost)
-  cursor.lost = null
-  if (gaps > 0)
-    options.log.error(
-      'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile',
-    )
-  return gaps
+function gapAfter(step: Step, atUs: number): number {
+  const { lost } = step.cursor
+  if (!lost || atUs <= lost.at) return 0
+  step.cursor.lost = null
+  const message =
+    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile'
+  return newGap(step, lost, message)
 }
 
 /** The lost entry is no gap if a page shows it again before anything newer. */
@@ -292,7 +288,7 @@ async function passed(
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }
 
-/** `search` finds nothing from the next second on, but never an entry of the unreadable one's second. */
+/** `latest` may show another entry of the unreadable one's second, which `search` never finds. */
 async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<PageChunk> {
   const newest = await readLatest(step)
   const { position, group } = newest
@@ -301,17 +297,14 @@ async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<P
     : endByTime(step, drain, probe.atUs, newest)
 }
 
-/** The page at `drain.from` stays unreadable: `take` of its elements are quarantined. */
-export function skipFrom(step: Step, drain: Drain, take: number | undefined): void {
-  moveOn(drain, { is: 'unreadable', behindUs: readBehindUs(step, drain), take })
-  step.cursor.overlap = []
-}
-
-/** Malformed elements name no position: those that follow are found by time. */
-export function skipMalformed(step: Step, drain: Drain, take: number, isFull: boolean): void {
-  moveOn(drain, { is: 'malformed', behindUs: readBehindUs(step, drain), take, isFull })
+/** The page's `take` elements are quarantined; those that follow are found by time. */
+export function skipFrom(
+  step: Step,
+  drain: Drain,
+  take: number | undefined,
+  is: 'malformed' | 'unreadable' = 'unreadable',
+): void {
+  // A first entry may have no time: then from where `search` reaches.
+  moveOn(drain, { is, behindUs: drain.from.at || reachUs(step), take })
   if (drain.probe) step.cursor.overlap = []
 }
-
-/** A first entry without a time: from where `search` reaches. */
-const readBehindUs = (step: Step, { from }: Drain): number => from.at || reachUs(step)

@@ -1,4 +1,4 @@
-// The head reader: drains what is new after the last id, page by page, until a stop rule of invariant 7.
+// The head reader: drains what is new, page by page, until a stop rule of invariant 7.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
@@ -13,7 +13,6 @@ import {
   findHead,
   giveUpDrain,
   settleLost,
-  skipMalformed,
   skipFrom,
   skipUnreadable,
   warnOfDeadCursor,
@@ -71,10 +70,10 @@ function drainPage(step: Step, drain: Drain): Parts {
   })
 }
 
-/** An older stop line is drawn again: an outage or a full journal delayed the drain, and much has come since. */
+/** An older stop line is drawn again: an outage or a full journal has delayed the drain. */
 const LINE_OLD_MS = 300_000
 
-/** The end of the second of the first `Date` (invariant 7); by our clock if that is far behind it. */
+/** The end of the first `Date`'s second (invariant 7); by our clock if `Date` is far behind it. */
 function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
@@ -83,7 +82,7 @@ function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number
   drain.untilUs = nextSecondUs(startAt * 1000)
 }
 
-/** The page's first entry is gone: from the overlap back to the head; the head is found again by time. */
+/** The entry is gone: in the overlap the drain continues at the head; the head is found by time. */
 function leaveEntry(step: Step, drain: Drain, error: ConnectorError): Partial<PageChunk> {
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) {
@@ -112,7 +111,8 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   const isEmpty = outcome === 'nothing' || outcome === 'repeated'
   if (!isEmpty || view.malformed > 0) drain.emptyAnswers = 0
   if (isEmpty) emptyPage(step, drain)
-  else if (outcome === 'malformed') skipMalformed(step, drain, view.count, view.count >= take)
+  else if (outcome === 'malformed')
+    skipFrom(step, drain, view.count, view.count >= take ? 'unreadable' : 'malformed')
   else if (outcome === 'progress') return { gaps, ...advance(step, drain, view, view.last as Position, take) }
   // The end, unless so many are future-dated that our clock must be wrong.
   else if (view.count - view.malformed < MOST_FUTURE || !isFull(step, view, take)) endDrain(step, drain)
@@ -150,7 +150,7 @@ function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): bo
 
 /**
  * The stop rules. Own fetches alone are the end if the page was not full, or if this drain made them: a
- * server that caps pages may show the fetches of an earlier drain, followed by entries of others.
+ * server that caps pages may show those of an earlier drain, followed by entries of others.
  */
 function isEnd({ passedHead, untilUs, untilByServer }: Drain, view: PageView, full: boolean): boolean {
   if (!passedHead || view.beyond === 0) return false
@@ -159,7 +159,7 @@ function isEnd({ passedHead, untilUs, untilByServer }: Drain, view: PageView, fu
   return view.last !== null && view.last.at >= stopUs && (untilByServer || !full)
 }
 
-/** An empty page never resets a cursor: a dead one looks the same, so `latest` is checked (invariant 6). */
+/** An empty page never resets a cursor: a dead one looks the same (invariant 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) {

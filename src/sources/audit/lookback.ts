@@ -1,5 +1,5 @@
-// Lookback: reads the trailing span again for entries that became visible late (invariant 6). It uses
-// spare permits only, and the dedup index drops known entries.
+// Lookback: reads the trailing span again for entries that became visible late (invariant 6).
+// It uses spare permits only, and the dedup index drops known entries.
 import { believed } from '../../core/clock.ts'
 import type { PageChunk } from '../../contracts/source.ts'
 import type { ConnectorError } from '../../core/errors.ts'
@@ -25,7 +25,7 @@ const QUICK_MIN_MS = 5 * MINUTE_MS
 /** The dedup index drops ids while a lookback runs. */
 const KEYS_MARGIN_MS = HOUR_MS
 
-/** When lookback reads next, epoch ms. Infinity: it is off or has no head yet, or none is due until `lastDueAt`. */
+/** When lookback reads next, epoch ms. Infinity: it is off, or none is due until `lastDueAt`. */
 export function lookbackDueAt(options: AuditOptions, cursor: AuditCursor, lastDueAt = Infinity): number {
   if (options.lookbackMs === 0 || cursor.head === null) return Infinity
   const { walk, fullDueAt, quickDueAt } = cursor.lookback
@@ -36,7 +36,7 @@ export function lookbackDueAt(options: AuditOptions, cursor: AuditCursor, lastDu
   return dueAt > now ? dueAt : options.client.announce('lookback')
 }
 
-/** Begins a lookback, reads one of its pages, or skips an unreadable entry: one request, rarely two. */
+/** Begins a lookback, reads a page of it, or skips an unreadable entry: one request, rarely two. */
 export function lookbackStep(step: Step): Parts {
   const { walk } = step.cursor.lookback
   if (walk) return walk.probe ? findPlace(step, walk, walk.probe) : lookbackPage(step, walk)
@@ -44,7 +44,7 @@ export function lookbackStep(step: Step): Parts {
   return findPlace(step, walkFrom({ id: '', at: fromUs }), probeAt(fromUs))
 }
 
-/** How late the full lookback is. A `fullDoneAt` from before the clock was set back: infinitely late. */
+/** How late the full lookback is. Infinity: the clock was set back since the last one. */
 function lateByMs({ fullDoneAt }: Lookback, everyMs: number, atMs: number): number {
   if (!fullDoneAt) return 0
   return fullDoneAt > atMs + SET_BACK_MS ? Infinity : Math.max(0, atMs - fullDoneAt - everyMs)
@@ -60,7 +60,7 @@ function planLookback({ options, cursor }: Step): number {
   const now = options.clock.now()
   const atMs = Math.max(now, cursor.fetches.sent.at(-1) ?? 0)
   const { lookback } = cursor
-  // As in `lookbackDueAt`: after the clock was set back a full lookback would otherwise stay due forever.
+  // As in `lookbackDueAt`: else it would stay due forever after the clock was set back.
   const isFull = believed(lookback.fullDueAt, FULL_MAX_MS, now) <= now
   const everyMs = Math.max(FULL_MIN_MS, Math.min(lookbackMs / FULL_PER_SPAN, FULL_MAX_MS))
   const lateMs = cursor.lateUs / 1000
@@ -143,7 +143,7 @@ function afterPage(step: Step, walk: Walk, view: PageView, take: number): Partia
   const { count, last } = view
   if (count === 0) return { fault: giveUp(step, nothingFound()) }
   if (outcome === 'malformed' && count >= take)
-    moveOn(walk, { is: 'malformed', behindUs: walk.from.at, take: count, isFull: true })
+    moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take: count })
   else if (!last || outcome === 'malformed' || outcome === 'future' || view.newestUs >= lookback.untilUs)
     endLookback(lookback, true)
   else {

@@ -14,7 +14,7 @@ import type { Position } from './walk.ts'
 import { badReply, entryOptions, fromStart, horizonUs } from './step.ts'
 import type { PagingStep, Step } from './step.ts'
 
-/** `search` reaches a year back (spec §4.1). A day less, so that clock differences do not matter. */
+/** `search` reaches a year back (spec §4.1). A day less, as clocks differ. */
 const SEARCH_REACH_MS = 364 * DAY_MS
 /** The reach of `search` moves on during a request. */
 export const REACH_MARGIN_US = 60 * SECOND_US
@@ -155,9 +155,9 @@ function readMalformed({ reason, bytes }: Quarantined): {
   return { position: isUsable ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
 }
 
-// The newest entry, to check the end of the log. If only this request fails, reading continues without it.
+// The newest entry, to check the end of the log. Reading continues if only this request fails.
 
-/** `latest`, remembered in the cursor. A future-dated entry hides the newest of now: it proves nothing. */
+/** Remembers the newest entry. A future-dated one hides it, and so proves nothing. */
 export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await tryLatest(step, 'live')
@@ -188,10 +188,7 @@ const ofAll: ReadonlySet<ErrorCode> = new Set([
 /** Any other request would have met this error too. */
 export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
 
-/**
- * Whether any time is readable: `knownUs`, the newest entry's, or the second after it. If not, this is an
- * outage, and nothing is skipped. `latest` proves nothing: it only shows where to search.
- */
+/** False in an outage: neither `knownUs` is readable, nor the newest entry, nor what follows it. */
 export async function isReadByTime(
   step: PagingStep,
   knownUs: number | undefined,
@@ -217,10 +214,7 @@ export function logFailing({ cursor, options: { log } }: Step, failure: Connecto
   }
 }
 
-/**
- * Whether the paths exist: a 404 alone may mean an empty log. `search` without its `time` must be a 400
- * (spec §4.1). Throws ConnectorError for any answer but 400 and 404.
- */
+/** Tells an empty log from a wrong address: `search` without `time` must be a 400 (spec §4.1). */
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
   try {
     await client.touch('/api/v1/logs/audit/search', 'live', signal)

@@ -1,4 +1,4 @@
-// One page of the audit log: its request, what its entries mean for a walk, and what follows a failure.
+// One page of the audit log: its request, what a walk needs to know of it, and its failures.
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import type { Entries } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -22,7 +22,7 @@ import type { Position, Walk } from './walk.ts'
 const SINGLE_TAKE = 2
 /** Narrowing ends here if the answers seem too large: an outage looks the same. */
 const LIGHT_TAKE = 100
-/** The smallest page is left after so many failures, if other pages are good at each third of them. */
+/** The smallest page is left after so many failures, if other pages are good meanwhile. */
 export const LEAVE_TRIES = 3 * BAD_TRIES
 /** After so many failures a page is left even if its last answer was cut. */
 const CUT_TRIES = 6 * LEAVE_TRIES
@@ -56,8 +56,8 @@ interface PageRequest extends Asked {
   complete(view: PageView): Partial<PageChunk>
   /** The page stays unreadable while others are good: the walk continues after it. */
   leave(take: number | undefined): void
-  /** The API does not know `walk.from`, or answers it with errors only. Absent: the error is thrown. */
-  gone?(error: ConnectorError): Partial<PageChunk>
+  /** The API does not know `walk.from`, or answers with errors only. Absent: that is thrown. */
+  readonly gone?: (error: ConnectorError) => Partial<PageChunk>
 }
 
 /** A page of one element that is not known yet. */
@@ -174,10 +174,7 @@ function groupsOf(
   })
 }
 
-/**
- * Reads one page from `walk.from`. A failure is repeated until other pages prove that this place is at
- * fault; a place with server errors only then counts as gone. Throws errors that do not concern this page.
- */
+/** One page from `walk.from`. After a failure the next step asks again. Throws errors of any request. */
 export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   const { walk, take, passedHead = false } = request
   const sample = new BodySample()
@@ -210,7 +207,9 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
     }
     opening.end(step.cursor)
   } catch (error) {
-    yield await failed(step, request, error, answered, sample)
+    yield isGone(error)
+      ? leaveGone(step, request, error as ConnectorError)
+      : await failPage(step, request, failureOf(error, answered, request, sample))
     return
   }
   countGoodPage(walk)
@@ -218,28 +217,7 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   yield lastChunk(step, { ...last, ...outcome })
 }
 
-/** Throws errors that do not concern this page. */
-async function failed(
-  step: PagingStep,
-  request: PageRequest,
-  error: unknown,
-  answered: boolean,
-  sample: BodySample,
-): Promise<PageChunk> {
-  let gone = error
-  try {
-    if (!isGone(error)) return await failPage(step, request, failureOf(error, answered, request, sample))
-  } catch (thrown) {
-    gone = thrown
-  }
-  if (!isGone(gone) || !request.gone) throw gone
-  return lastChunk(step, request.gone(gone as ConnectorError))
-}
-
-/**
- * True for a full page without a position to continue from: only malformed elements, or `from` itself.
- * A larger page shows what follows.
- */
+/** A full page of malformed elements, or of `from` alone: only a larger page shows what follows. */
 function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: PageView): boolean {
   const isAlone = lastOfAll === null || (lastOfAll.id === walk.from.id && count - malformed === 1)
   if (!isAlone || count < take || take >= MAX_TAKE) return false
@@ -249,10 +227,7 @@ function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: P
   return true
 }
 
-/**
- * Keeps back the malformed elements at the start of a page until an entry follows. An array without any
- * entry may be a server error, such as `[null]` or `[{"error":…}]`.
- */
+/** Keeps back malformed elements until an entry follows: an array of them may be a server error. */
 class Opening {
   readonly #view: PageView
   readonly #held: Group[] = []
@@ -300,7 +275,7 @@ interface Failure {
   readonly left: Left | undefined
 }
 
-/** Throws errors that do not concern this page: an unreachable host, a refused key, a login page. */
+/** Throws errors of any request: an unreachable host, a refused key, a login page. */
 function failureOf(
   error: unknown,
   answered: boolean,
@@ -345,7 +320,7 @@ async function failPage(
     else if (walk.badTries >= LEAVE_TRIES && isWaitedFor) {
       forgetFailures(walk)
       walk.narrowTake = null
-      if (!left) throw new NoAnswer(error)
+      if (!left) return leaveGone(step, request, new NoAnswer(error))
       outcome = { quarantined: left.quarantined }
       request.leave(left.take)
       next =
@@ -353,6 +328,11 @@ async function failPage(
     }
   }
   return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)}: ${next}`), ...outcome })
+}
+
+function leaveGone(step: PagingStep, { gone }: PageRequest, error: ConnectorError): PageChunk {
+  if (!gone) throw error
+  return lastChunk(step, gone(error))
 }
 
 /** False if the answer is cut: an earlier one was longer, and that one is to be quarantined. */
@@ -402,7 +382,7 @@ async function isReadElsewhere(
   return false
 }
 
-/** Whether entry `id` directly follows the quarantined page. Returns the error if that is unknown. */
+/** Whether entry `id` directly follows the quarantined page; the error if that is unknown. */
 export async function isRightBehind(
   step: PagingStep,
   { id }: Position,

@@ -1,7 +1,7 @@
-// A span of the audit log's past, page by page, for `backfill`, `replay` and `reconcile`. It has a cursor of its own.
+// A span of the past, for `backfill`, `replay` and `reconcile`. It has a cursor of its own.
 import { hash } from 'node:crypto'
 import type { Entries } from '../../contracts/entries.ts'
-import type { Appended, Cursor, PageChunk, Plan, Source, Stream } from '../../contracts/source.ts'
+import type { Cursor, PageChunk, Plan, Source, Stream } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import { fieldsOf, storedFields } from '../shared.ts'
 import type { Fields } from '../shared.ts'
@@ -83,20 +83,9 @@ export class AuditRange implements Source {
       else if (range.newestUs > 0) reporter.cursor(range.newestUs)
       return { ...own, cursor: JSON.stringify(range), gaps: range.gaps - gapsBefore }
     }
-    if (range.done) {
-      yield finish(lastChunk(step))
-      return
-    }
-    const steps = choose(step)
-    try {
-      for (let next = await steps.next(); !next.done;) {
-        const appended: Appended = yield finish(next.value)
-        next = await steps.next(appended)
-      }
-    } finally {
-      // If reading stops in mid-page, its request is closed.
-      await steps.return(undefined)
-    }
+    // If reading stops in mid-page, its request is closed.
+    if (range.done) yield finish(lastChunk(step))
+    else for await (const chunk of choose(step)) yield finish(chunk)
   }
 }
 
@@ -130,7 +119,8 @@ function afterPage(range: RangeCursor, view: PageView, take: number): Partial<Pa
   const { count, last, lastOfAll } = view
   const outcome = outcomeOf(walk, view)
   const isFull = count >= take
-  if (outcome === 'malformed') moveOn(walk, { is: outcome, behindUs: readToUs(range), take: count, isFull })
+  if (outcome === 'malformed')
+    moveOn(walk, { is: isFull ? 'unreadable' : outcome, behindUs: readToUs(range), take: count })
   else if (outcome === 'nothing') {
     moveOn(walk, { is: outcome })
     if (walk.state === 'find') recordDead(range)
@@ -254,7 +244,7 @@ function meetDead(step: RangeStep, position: Position, atUs: number): void {
   range.deadPassed = true
 }
 
-/** `search` leads back: to the first entry of the second or, before its reach, to the earliest of all. */
+/** `search` leads back to the first entry of the second or, before its reach, to the earliest. */
 function rewind(step: RangeStep, position: Position, atUs: number): void {
   const { range } = step
   if (range.newestUs > range.rewoundUs) range.rewinds = 0
@@ -281,10 +271,7 @@ function leap(step: RangeStep, atUs: number): void {
   range.walk.probe = probeAt(toUs)
 }
 
-/**
- * Whether there is a later entry: then the page is read again. By `search`, or by `latest` before its
- * reach. Unlike the head reader's check, an entry after the span is a proof too.
- */
+/** Unlike the head reader's check: the end of the span, which need not be the log's end. */
 async function* checkEnd(step: RangeStep): Parts {
   const { range } = step
   const afterUs = readToUs(range)
@@ -350,7 +337,7 @@ export interface RangeCursor {
   /** how often it was found again and tried once more */
   deadTries: number
   deadPassed: boolean
-  /** the walk went back: entries before this were sent already; null: it did not, or has passed this */
+  /** the walk went back: entries before this were sent; null: it did not, or has passed this */
   sentUs: number | null
   /** how often it went back without reading anything after `rewoundUs` */
   rewinds: number
@@ -420,7 +407,7 @@ interface PageUnderWay {
 
 export const freshPage = (): PageUnderWay => ({ keys: new Set(), isBack: false })
 
-/** The entries of the span, each once: pages overlap if `from` is included or a page is repeated. */
+/** The span's entries, each once: pages overlap if `from` is included or a page is repeated. */
 export function within(entries: Entries, range: RangeCursor, page: PageUnderWay): Entries {
   const before = new Set(range.tail)
   const sentUs = range.sentUs ?? -Infinity

@@ -1,5 +1,5 @@
 // What the audit readers share: options, the step with its cursor, chunks, clock limits and pace.
-import type { Appended, PageChunk } from '../../contracts/source.ts'
+import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { HOUR_MS, SECOND_US } from '../../core/time.ts'
 import { mayLeadUs, partOf } from '../shared.ts'
@@ -43,8 +43,8 @@ export interface Step extends PagingStep {
   readonly options: AuditOptions
 }
 
-/** A step yields chunks and receives what the journal did with each. */
-export type Parts = AsyncGenerator<PageChunk, void, Appended>
+/** The chunks of one step. */
+export type Parts = AsyncGenerator<PageChunk, void, unknown>
 
 /** Drops entries before the start, from which reading may still continue. */
 export function fromStart({ cursor }: PagingStep, group: Group): Group {
@@ -75,7 +75,7 @@ export function entryOptions({ maxDepth, maxEntryBytes }: SplitterLimits): Split
 
 /** If the clocks differ by more, one is wrong: the server's is ignored. */
 export const CLOCKS_APART_MS = HOUR_MS
-/** Up to this many future-dated entries are a client's mistake. More mean that our clock is slow. */
+/** So many future-dated entries are no client's mistake: our clock is slow. */
 export const MOST_FUTURE = 10
 /** A stored time this far in the future was written before our clock was set back. */
 export const SET_BACK_MS = HOUR_MS

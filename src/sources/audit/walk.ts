@@ -1,4 +1,4 @@
-// One walk through the audit log, page by page: live reading, lookback, a job, the first read. Pure.
+// A walk through the audit log, page by page, as every reader makes it. Pure.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { PageView } from './page.ts'
 import { probeAfter } from './skip.ts'
@@ -12,8 +12,8 @@ import { badReply } from './step.ts'
  *   state        step                            outcome                             next
  *   page         reads the page at `from`        progress                            page, where this one ended
  *                                                nothing follows `from`              check_end
- *                                                malformed elements alone            check_end; skip where they fill the page
- *                                                unreadable                          skip
+ *                                                malformed elements alone            check_end
+ *                                                unreadable, or full of such         skip
  *                                                gone                                find
  *   page_again   the same                        nothing                             find
  *                                                malformed elements alone            skip
@@ -47,7 +47,7 @@ export interface Walk {
   mostBadBytes?: number
   /** time of the first of these failures, epoch ms; absent: none */
   failingSince?: number
-  /** `take` must be so large to show an entry after the malformed elements; absent: there are none */
+  /** `take` that shows what follows malformed elements after `from`; absent: there are none */
   atLeast?: number
   /** good pages since the last narrowing */
   goodPages: number
@@ -63,10 +63,7 @@ export function walkFrom(from: Position): Walk {
   return { state, from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
 }
 
-/**
- * What follows `from` on a page. `future`: only entries dated in the future. `repeated`: nothing, but the
- * page has entries before `from`.
- */
+/** `future`: only future-dated entries follow; `repeated`: none, but others come before `from`. */
 type PageOutcome = 'progress' | 'nothing' | 'repeated' | 'malformed' | 'future'
 
 export function outcomeOf({ from }: Walk, { count, malformed, behind, last }: PageView): PageOutcome {
@@ -76,18 +73,19 @@ export function outcomeOf({ from }: Walk, { count, malformed, behind, last }: Pa
   return last === null || last.id === from.id ? 'future' : 'progress'
 }
 
+export type Outcome =
+  | { readonly is: 'progress' | 'found'; readonly at: Position }
+  | { readonly is: 'nothing' | 'gone' | 'later' | 'unproven' }
+  | Unreadable
+
 interface Unreadable {
+  /** `malformed`: the page is not full, so an entry may follow */
+  readonly is: 'malformed' | 'unreadable'
   /** everything up to here is read, µs */
   readonly behindUs: number
   /** so many elements of the page at `from` are quarantined; undefined: none */
   readonly take: number | undefined
 }
-
-export type Outcome =
-  | { readonly is: 'progress' | 'found'; readonly at: Position }
-  | { readonly is: 'nothing' | 'gone' | 'later' | 'unproven' }
-  | ({ readonly is: 'malformed'; readonly isFull: boolean } & Unreadable)
-  | ({ readonly is: 'unreadable' } & Unreadable)
 
 export function moveOn(walk: Walk, outcome: Outcome): void {
   const isAgain = walk.state === 'page_again'
@@ -118,8 +116,7 @@ export function moveOn(walk: Walk, outcome: Outcome): void {
       walk.state = 'page'
       break
     case 'malformed':
-      // An entry may follow a page that is not full.
-      if (outcome.isFull || isAgain) skipBehind(walk, outcome)
+      if (isAgain) skipBehind(walk, outcome)
       else walk.state = 'check_end'
       break
     case 'unreadable':
