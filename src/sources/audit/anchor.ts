@@ -36,9 +36,6 @@ import type { Parts, Step } from './step.ts'
 import { moveOn, takeAt, walkFrom } from './walk.ts'
 import type { Position } from './walk.ts'
 
-/** The first try of `start: latest`, µs by the server's clock; Infinity: this is the first. */
-type Since = (serverAt: number | undefined) => number
-
 /** Finds where to begin, and ships the entry there, because `from` may exclude it. */
 export async function* anchor(step: Step): Parts {
   const { cursor, options } = step
@@ -48,13 +45,13 @@ export async function* anchor(step: Step): Parts {
   if (isFirstTry) yield lastChunk(step, { underWay: true })
   const fromNow = options.start.kind === 'latest' && cursor.startUs === null
   // What came while the API could not be reached came after the start.
-  const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
+  const sinceUs = (serverAt?: number) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
   const found = await firstEntry(step, fromNow)
   if (fromNow && found.failure) {
     // `latest` fails. If `earliest` fails too, it is an outage, and this throws.
     const { serverAt } = await earliest(step, 'live')
     logFailing(step, found.failure)
-    yield awaitFirst(step, sinceUs, { group: undefined, serverAt })
+    yield awaitFirst(step, sinceUs(serverAt), { group: undefined, serverAt })
     return
   }
   const dated = yield* datedOf(step, found, fromNow)
@@ -78,7 +75,8 @@ export async function* anchor(step: Step): Parts {
         'misconfigured',
         'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
       )
-    if (fromNow || dated === 'future') yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
+    if (fromNow || dated === 'future')
+      yield awaitFirst(step, fromNow ? sinceUs(found.serverAt) : undefined, found)
     else yield await beginNowhere(step, found, wasEmpty)
   } else if (fromNow && !isFuture(step, found) && skipped.position.at >= sinceUs(found.serverAt)) {
     // By the log's own times our clock is slow, and the time of the first try is wrong.
@@ -117,19 +115,20 @@ async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promis
 /** No entry yet, or only future-dated ones. For `start: latest`, all from `sinceUs` on is new. */
 function awaitFirst(
   step: Step,
-  sinceUs: Since | undefined,
+  sinceUs: number | undefined,
   { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
 ): PageChunk {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (sinceUs) cursor.startUs = Math.min(sinceUs(serverAt), Math.floor((serverAt ?? now) / 1000) * SECOND_US)
+  if (sinceUs !== undefined)
+    cursor.startUs = Math.min(sinceUs, Math.floor((serverAt ?? now) / 1000) * SECOND_US)
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.reporter.caughtUp()
   return lastChunk(step, group)
 }
 
-/** Whether `latest` shows an entry all the same, or a second look if the log was not empty before. */
+/** Whether `latest` shows an entry, or, unless the log was empty before, a second look does. */
 async function isContradicted(step: Step, { position, failure }: Found, wasEmpty: boolean): Promise<boolean> {
   const { startUs, probe } = step.cursor
   const fromUs = probe?.atUs ?? startUs ?? 0
@@ -196,9 +195,7 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
         walk.entries += walk.narrowTake !== null && read > 1 ? read - 1 : read
         return {}
       },
-      leave: () => {
-        seen.isLeft = true
-      },
+      leave: () => void (seen.isLeft = true),
     })
     const { view, isLeft = false } = seen
     if (!view && !isLeft) return 'unknown'
@@ -212,15 +209,11 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
 
 /** The next readable entry. The drain meets the unreadable ones again, and quarantines them. */
 async function readableBehind(step: Step, from: Position): Promise<Position | undefined> {
+  const options = { priority: 'live', from, knownUs: from.at, endUs: Infinity } as const
   let probe = probeAfter(from.at)
   for (let tries = 0; tries < MOST_PROBES; tries++) {
     const found = await search(step, probe.atUs, 'live')
-    const skipped = await skip(step, probe, found, {
-      priority: 'live',
-      from,
-      knownUs: from.at,
-      endUs: Infinity,
-    })
+    const skipped = await skip(step, probe, found, options)
     if (skipped.next === 'readable') return skipped.position
     if (skipped.next === 'nothing') return undefined
     if (skipped.next === 'outage') break
@@ -259,7 +252,7 @@ function settleStart({ cursor, options }: Step): boolean {
   return true
 }
 
-/** By the server's clock if it sends one. Infinity: never tried, or the clock is not believed. */
+/** The first try of `start: latest`, µs by the server's clock. Infinity: no clock is believed. */
 function triedSinceUs({ cursor, options }: Step, serverAt: number | undefined): number {
   const { triedUs = Infinity } = cursor
   const now = options.clock.now()

@@ -172,9 +172,7 @@ function isWhole(fields: Fields): fields is Fields & AuditCursor {
   )
 }
 
-export function closeAuditCursor(cursor: AuditCursor): Cursor {
-  return JSON.stringify(cursor)
-}
+export const closeAuditCursor = (cursor: AuditCursor): Cursor => JSON.stringify(cursor)
 
 // Malformed elements: new ones alone on a page may mean an outage, quarantined ones do not.
 
@@ -271,7 +269,6 @@ function isForgotten({ sent }: SentTimes, at: number): boolean {
   return sent.length >= SENT_LENGTH && at / 1000 < Math.min(...sent) + MATCH_MS
 }
 
-/** the key's known users of the log, ourselves included */
 type Known = Pick<PagingOptions, 'instance' | 'expectedUserAgent' | 'sentTimes'>
 
 /** `other`: not an audit fetch, or a fetch by another user. */

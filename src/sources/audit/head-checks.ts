@@ -50,7 +50,7 @@ export async function* checkEnd(step: Step, drain: Drain): Parts {
   else if (empty >= EMPTY_ANSWERS) fault = await askSearch(step, drain)
   else {
     moveOn(drain, { is: 'unproven' })
-    if (found.unreadable) fault = unreadableEnd()
+    if (found.unreadable) fault = endUnchecked()
   }
   yield lastChunk(step, { fault })
 }
@@ -67,7 +67,7 @@ async function askSearch(step: Step, drain: Drain): Promise<ConnectorError | und
     moveOn(drain, { is: 'gone' })
   } else if (found.unreadable || searchUs > fromUs) {
     giveUpDrain(step, drain)
-    if (found.unreadable) return unreadableEnd()
+    if (found.unreadable) return endUnchecked()
     return badReply(
       'It is unknown whether the audit log was read to its end: the last entry read is older than `search` reaches, and `latest` does not confirm that it is the newest. This is checked again at the next poll',
     )
@@ -77,8 +77,6 @@ async function askSearch(step: Step, drain: Drain): Promise<ConnectorError | und
   }
   return undefined
 }
-
-const unreadableEnd = () => endUnchecked('an entry that cannot be read')
 
 /** The page of a dead cursor is empty (invariant 6). */
 export function warnOfDeadCursor({ options }: Step): void {
@@ -297,14 +295,10 @@ async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<P
     : endByTime(step, drain, probe.atUs, newest)
 }
 
-/** The page's `take` elements are quarantined; those that follow are found by time. */
-export function skipFrom(
-  step: Step,
-  drain: Drain,
-  take: number | undefined,
-  is: 'malformed' | 'unreadable' = 'unreadable',
-): void {
+/** `take` elements of the page are quarantined; what follows is found by time. */
+export function skipFrom(step: Step, drain: Drain, take: number | undefined, isFull = true): void {
   // A first entry may have no time: then from where `search` reaches.
+  const is = isFull ? 'unreadable' : 'malformed'
   moveOn(drain, { is, behindUs: drain.from.at || reachUs(step), take })
   if (drain.probe) step.cursor.overlap = []
 }

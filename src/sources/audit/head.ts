@@ -111,8 +111,7 @@ function afterPage(step: Step, drain: Drain, view: PageView, take: number): Part
   const isEmpty = outcome === 'nothing' || outcome === 'repeated'
   if (!isEmpty || view.malformed > 0) drain.emptyAnswers = 0
   if (isEmpty) emptyPage(step, drain)
-  else if (outcome === 'malformed')
-    skipFrom(step, drain, view.count, view.count >= take ? 'unreadable' : 'malformed')
+  else if (outcome === 'malformed') skipFrom(step, drain, view.count, view.count >= take)
   else if (outcome === 'progress') return { gaps, ...advance(step, drain, view, view.last as Position, take) }
   // The end, unless so many are future-dated that our clock must be wrong.
   else if (view.count - view.malformed < MOST_FUTURE || !isFull(step, view, take)) endDrain(step, drain)
@@ -148,10 +147,8 @@ function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): bo
   return count >= (isSingle ? take : Math.min(take, cursor.largestPage))
 }
 
-/**
- * The stop rules. Own fetches alone are the end if the page was not full, or if this drain made them: a
- * server that caps pages may show those of an earlier drain, followed by entries of others.
- */
+// The stop rules. Own fetches alone are the end if the page was not full or this drain made them:
+// a server that caps pages may show those of an earlier drain, followed by entries of others.
 function isEnd({ passedHead, untilUs, untilByServer }: Drain, view: PageView, full: boolean): boolean {
   if (!passedHead || view.beyond === 0) return false
   const stopUs = untilUs ?? Infinity

@@ -43,7 +43,7 @@ export const brokenEntry = () =>
     'The API answered GET /api/v1/logs/audit/earliest, latest or search with something that is not an audit entry; it is asked again. If this stays so, check base_url',
   )
 
-export const endUnchecked = (shown: string) =>
+export const endUnchecked = (shown = 'an entry that cannot be read') =>
   badReply(
     `The end of the audit log could not be checked, because the API answered with ${shown}; it is checked again automatically`,
   )
@@ -106,7 +106,6 @@ interface FoundEntry {
   readonly unreadableUs?: number | undefined
 }
 
-/** An empty body, null and an empty object mean that there is no entry. */
 export async function readFoundEntry(
   answer: Pick<Answer, 'body'>,
   options: SplitterOptions,
@@ -134,25 +133,22 @@ function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions)
     return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
   const [malformed] = quarantined
   if (!malformed) return { position: undefined, group: undefined, unreadable: false }
-  const { position, atUs } = readMalformed(malformed)
-  return { position, group, unreadable: position === undefined, unreadableUs: atUs }
+  const named = readMalformed(malformed)
+  return { ...named, group, unreadable: named.position === undefined }
 }
 
 /** Time of an entry without a readable time, µs: it counts as older than all others. */
 const NO_TIME = 0
 
 /** A malformed entry may still have an id from which pages continue, if a URL can hold that id. */
-function readMalformed({ reason, bytes }: Quarantined): {
-  position: Position | undefined
-  atUs: number | undefined
-} {
+function readMalformed({ reason, bytes }: Quarantined): Pick<FoundEntry, 'position' | 'unreadableUs'> {
   // Only the beginning of a large entry is kept, and that is no JSON.
-  if (reason === 'too_large') return { position: undefined, atUs: undefined }
+  if (reason === 'too_large') return { position: undefined }
   const { id = '', timestamp = '' } = textsOf(bytes)
   const at = parseInstantText(timestamp)
-  const atUs = Number.isSafeInteger(at) ? at : undefined
+  const unreadableUs = Number.isSafeInteger(at) ? at : undefined
   const isUsable = id !== '' && id.length <= 1024 && id.isWellFormed()
-  return { position: isUsable ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
+  return { position: isUsable ? { id, at: unreadableUs ?? NO_TIME } : undefined, unreadableUs }
 }
 
 // The newest entry, to check the end of the log. Reading continues if only this request fails.
@@ -177,13 +173,7 @@ export async function tryLatest(step: PagingStep, priority: Priority): Promise<F
   }
 }
 
-const ofAll: ReadonlySet<ErrorCode> = new Set([
-  'aborted',
-  'unauthorized',
-  'rate_limited',
-  'unreachable',
-  'tls_invalid',
-])
+const ofAll = new Set<ErrorCode>(['aborted', 'unauthorized', 'rate_limited', 'unreachable', 'tls_invalid'])
 
 /** Any other request would have met this error too. */
 export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
@@ -218,11 +208,10 @@ export function logFailing({ cursor, options: { log } }: Step, failure: Connecto
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
   try {
     await client.touch('/api/v1/logs/audit/search', 'live', signal)
-    return true
   } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'bad_request') return true
-    if (error.code === 'not_found') return false
-    throw error
+    const code = error instanceof ConnectorError ? error.code : undefined
+    if (code === 'not_found') return false
+    if (code !== 'bad_request') throw error
   }
+  return true
 }

@@ -97,7 +97,6 @@ const freshView = (passedHead: boolean): PageView => ({
   ...{ last: null, lastOfAll: null, passedHead, metLost: false, pastLost: false },
 })
 
-/** Adds a group to the view. */
 function lookOver(
   { options, cursor }: PagingStep,
   from: Position,
@@ -174,13 +173,13 @@ function groupsOf(
   })
 }
 
-/** One page from `walk.from`. After a failure the next step asks again. Throws errors of any request. */
+/** Reads the page at `walk.from`, or handles its failure. Throws errors of any request. */
 export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   const { walk, take, passedHead = false } = request
   const sample = new BodySample()
   const view = freshView(passedHead)
   const behind = new OneBehind()
-  const opening = new Opening(view)
+  const opening = new Opening()
   let answered = false
   let futureUs = Infinity
   const onAnswer = ({ serverAt, sentAt }: Answer) => {
@@ -190,7 +189,7 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
   }
   const chunksOf = (group: Group) => {
     const findings = lookOver(step, walk.from, view, group, futureUs)
-    return opening.release(group).map((one) => shippable(step, one, one === group ? findings : []))
+    return opening.release(group, view).map((one) => shippable(step, one, one === group ? findings : []))
   }
   let last: Partial<PageChunk> | undefined
   try {
@@ -205,14 +204,15 @@ export async function* readPage(step: PagingStep, request: PageRequest): Parts {
       yield lastChunk(step, last)
       return
     }
-    opening.end(step.cursor)
+    opening.end(view, step.cursor)
   } catch (error) {
     yield isGone(error)
       ? leaveGone(step, request, error as ConnectorError)
       : await failPage(step, request, failureOf(error, answered, request, sample))
     return
   }
-  countGoodPage(walk)
+  forgetFailures(walk)
+  if (walk.narrowTake !== null && ++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
   const outcome = request.complete(view)
   yield lastChunk(step, { ...last, ...outcome })
 }
@@ -229,26 +229,21 @@ function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: P
 
 /** Keeps back malformed elements until an entry follows: an array of them may be a server error. */
 class Opening {
-  readonly #view: PageView
   readonly #held: Group[] = []
 
-  constructor(view: PageView) {
-    this.#view = view
-  }
-
   /** Adds a group; returns those to ship now. Throws NoEntry if too much is kept back. */
-  release(group: Group): readonly Group[] {
+  release(group: Group, view: PageView): readonly Group[] {
     this.#held.push(group)
-    if (!isNoEntry(this.#view)) return this.#held.splice(0)
+    if (!isNoEntry(view)) return this.#held.splice(0)
     const usedBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
     if (usedBytes > TRANSACTION_BYTES) throw new NoEntry(this.#quarantined)
     return []
   }
 
   /** The page is complete. Throws NoEntry, except for elements already quarantined. */
-  end(cursor: AuditCursor): void {
+  end(view: PageView, cursor: AuditCursor): void {
     const quarantined = this.#quarantined
-    if (isNoEntry(this.#view) && !isKnownMalformed(cursor, quarantined)) throw new NoEntry(quarantined)
+    if (isNoEntry(view) && !isKnownMalformed(cursor, quarantined)) throw new NoEntry(quarantined)
   }
 
   get #quarantined(): readonly Quarantined[] {
@@ -413,10 +408,4 @@ function nameOf({ walk: { from }, take }: PageRequest): string {
 function shippable(step: PagingStep, group: Group, findings: readonly Finding[]): Partial<PageChunk> {
   const shipped = fromStart(step, group)
   return shipped.entries === group.entries ? { ...group, findings } : shipped
-}
-
-function countGoodPage(walk: Walk): void {
-  forgetFailures(walk)
-  if (walk.narrowTake === null) return
-  if (++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
 }

@@ -72,12 +72,12 @@ export class AuditRange implements Source {
     const step: RangeStep = { options: this.#options, cursor, headUs: 0, signal, range }
     const gapsBefore = range.gaps
     const page = freshPage()
-    const finish = (part: PageChunk): PageChunk => {
-      const entries = within(part.entries, range, page)
+    const finish = (chunk: PageChunk): PageChunk => {
+      const entries = within(chunk.entries, range, page)
       // No findings: the live reader has reported them, or the span is older than its start.
-      const own = { ...part, entries, findings: [] }
-      if (part.cursor === undefined) return own
-      if (!part.fault) recordPage(range, page)
+      const own = { ...chunk, entries, findings: [] }
+      if (chunk.cursor === undefined) return own
+      if (!chunk.fault) recordPage(range, page)
       // Before the journal stores the chunk, with the progress reported here.
       if (range.done) reporter.cursor(toUs)
       else if (range.newestUs > 0) reporter.cursor(range.newestUs)
@@ -165,7 +165,7 @@ function recordClock({ range, options }: RangeStep, serverAt: number | undefined
   range.untilUs = Math.min(range.untilUs, nextSecondUs(serverAt * 1000))
 }
 
-/** Searches at the start, past unreadable entries, and where the walk's entry is gone. */
+/** Searches the start, what follows an unreadable entry, or where the walk's entry was. */
 async function* findPlace(step: RangeStep): Parts {
   const { range } = step
   const { walk } = range
@@ -249,12 +249,11 @@ function rewind(step: RangeStep, position: Position, atUs: number): void {
   const { range } = step
   if (range.newestUs > range.rewoundUs) range.rewinds = 0
   range.rewoundUs = range.newestUs
-  if (++range.rewinds > MOST_AGAIN) {
+  if (++range.rewinds <= MOST_AGAIN) walkAgain(range, position)
+  else {
     range.gaps++
     leap(step, atUs)
-    return
   }
-  walkAgain(range, position)
 }
 
 /** Entries already sent are left out until the walk has passed them. */
@@ -288,8 +287,7 @@ async function* checkEnd(step: RangeStep): Parts {
   // An unreadable entry without a time, or none although entries were read.
   const isUnproven = atUs === undefined
   if (isUnproven && ++range.tries < TRIES) {
-    const shown = found.unreadable ? 'an entry that cannot be read' : 'no entry'
-    yield lastChunk(step, { fault: endUnchecked(shown) })
+    yield lastChunk(step, { fault: endUnchecked(found.unreadable ? undefined : 'no entry') })
     return
   }
   if (isUnproven && !found.unreadable && !isInReach) range.gaps++
@@ -319,8 +317,8 @@ function skipFrom(range: RangeCursor, take: number | undefined): void {
 
 // The cursor: how far the walk is. One JSON value, stored with what was read.
 
-/** Instants are µs. @internal for tests */
-export interface RangeCursor {
+/** Instants are µs. */
+interface RangeCursor {
   readonly v: 1
   /** end of the span */
   untilUs: number
@@ -356,6 +354,7 @@ export interface RangeCursor {
 const TAIL_LENGTH = 1_600
 const KEY_LENGTH = 22
 
+/** @internal for tests */
 export function freshRangeCursor(fromUs: number, untilUs: number, now: number): RangeCursor {
   return {
     v: 1,
@@ -374,7 +373,7 @@ export function freshRangeCursor(fromUs: number, untilUs: number, now: number): 
   }
 }
 
-/** A copy that a step may change. Undefined: not begun, or of another version; then it restarts. */
+/** A copy that a step may change. Undefined: it has to begin. @internal for tests */
 export function openRangeCursor(text: Cursor | undefined): RangeCursor | undefined {
   const stored = text === undefined ? undefined : storedFields(text)
   if (stored?.['v'] !== 1) return undefined
@@ -397,7 +396,7 @@ export function userOf(text: Cursor | undefined): string | undefined {
   return openRangeCursor(text)?.fetches.user ?? undefined
 }
 
-/** The page under way, over its chunks. */
+/** What the chunks of one page share. */
 interface PageUnderWay {
   /** hashes of its last entries: a server may send far more than `take` */
   readonly keys: Set<string>
@@ -405,9 +404,10 @@ interface PageUnderWay {
   isBack: boolean
 }
 
+/** @internal for tests */
 export const freshPage = (): PageUnderWay => ({ keys: new Set(), isBack: false })
 
-/** The span's entries, each once: pages overlap if `from` is included or a page is repeated. */
+/** The span's entries, each once: pages may overlap or be repeated. @internal for tests */
 export function within(entries: Entries, range: RangeCursor, page: PageUnderWay): Entries {
   const before = new Set(range.tail)
   const sentUs = range.sentUs ?? -Infinity
@@ -427,7 +427,7 @@ export function within(entries: Entries, range: RangeCursor, page: PageUnderWay)
   return kept.length === entries.count ? entries : entries.pick(kept)
 }
 
-/** The next page knows the entries of this one. A page without anything new changes nothing. */
+/** Remembers the entries of a page that had anything new. @internal for tests */
 export function recordPage(range: RangeCursor, { keys, isBack }: PageUnderWay): void {
   const before = new Set(range.tail)
   if ([...keys].some((key) => !before.has(key))) range.tail = [...keys]

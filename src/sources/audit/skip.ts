@@ -39,7 +39,6 @@ export interface QuarantinedPage {
 
 const wholeSecond = (us: number): number => Math.floor(us / SECOND_US) * SECOND_US
 
-/** Begins at an instant. */
 export function probeAt(us: number): Probe {
   return { atUs: wholeSecond(us), lowUs: wholeSecond(us), highUs: null, steps: -1 }
 }

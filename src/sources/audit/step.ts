@@ -1,7 +1,7 @@
 // What the audit readers share: options, the step with its cursor, chunks, clock limits and pace.
 import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { HOUR_MS, SECOND_US } from '../../core/time.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_US } from '../../core/time.ts'
 import { mayLeadUs, partOf } from '../shared.ts'
 import type { SourceOptions, Start } from '../shared.ts'
 import type { Group } from '../splitter/entries-builder.ts'
@@ -104,9 +104,9 @@ interface Pace {
 }
 
 const tiers = {
-  high: { intervalMs: 5 * 60_000, take: 1000 },
-  medium: { intervalMs: 15 * 60_000, take: 500 },
-  low: { intervalMs: 60 * 60_000, take: 100 },
+  high: { intervalMs: 5 * MINUTE_MS, take: 1000 },
+  medium: { intervalMs: 15 * MINUTE_MS, take: 500 },
+  low: { intervalMs: HOUR_MS, take: 100 },
 } as const satisfies Record<Exclude<Activity, 'auto'>, Pace>
 
 export function currentPace({ options, cursor }: Pick<Step, 'options' | 'cursor'>): Pace {
@@ -119,15 +119,13 @@ export function paceOf(activity: Activity, intervalMs: number | undefined, perHo
 }
 
 /** The slowest tier whose interval fills at most half a page, which leaves room for a burst. */
-function tierFor(perHour: number): Pace {
-  if (perHour * (tiers.low.intervalMs / 3_600_000) <= tiers.low.take / 2) return tiers.low
-  if (perHour * (tiers.medium.intervalMs / 3_600_000) <= tiers.medium.take / 2) return tiers.medium
-  return tiers.high
-}
+const tierFor = (perHour: number): Pace =>
+  [tiers.low, tiers.medium].find(({ intervalMs, take }) => perHour * (intervalMs / HOUR_MS) <= take / 2) ??
+  tiers.high
 
 /** Smooths over about four polls, so that one burst does not change the tier. */
 export function smoothRate(perHour: number, entries: number, elapsedMs: number): number {
   if (elapsedMs <= 0) return perHour
-  const now = (entries / elapsedMs) * 3_600_000
+  const now = (entries / elapsedMs) * HOUR_MS
   return perHour === 0 ? now : perHour * 0.75 + now * 0.25
 }
