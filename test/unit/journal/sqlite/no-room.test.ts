@@ -73,11 +73,11 @@ it.each(variants)(
   },
 )
 
-it.each(variants)('%s: either it goes on by itself or it is to be started again', (_, error) => {
+it.each(variants)('%s: either it resumes automatically or it is to be started again', (_, error) => {
   const { message } = error as Error
-  expect([...message.matchAll(/goes on by itself|start again/g)]).toHaveLength(1)
+  expect([...message.matchAll(/resumes automatically|start again/g)]).toHaveLength(1)
   const needsStart = /start/.test(_) || /: raise the limit/.test(message)
-  expect(message).toContain(needsStart ? 'start again' : 'goes on by itself')
+  expect(message).toContain(needsStart ? 'start again' : 'resumes automatically')
 })
 
 it('a full disk is told with what is free and what is wanted, and little else', () => {
@@ -85,7 +85,7 @@ it('a full disk is told with what is free and what is wanted, and little else', 
   const db = { pragma: () => 1 } as unknown as Database
   const space = new Space({ path, ballast, largestFileBytes: Infinity, volumeBytes: () => LARGE, bounds, db })
   expect(diskFull(path, space.lack).message).toBe(
-    `44 MiB are free, the journal needs 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
+    `44 MiB are free, the journal needs 96 MiB: make room, and reading resumes automatically. Delivery continues. The journal is ${path}`,
   )
 })
 

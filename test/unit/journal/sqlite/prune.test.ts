@@ -161,7 +161,7 @@ it('books that counted more than there was come out even when a sink is met anew
   db.exec(`INSERT INTO sources (workspace, source) VALUES ('acme', 'audit');
     INSERT INTO sinks VALUES ('a', 9, 0, 0);
     INSERT INTO counts VALUES (1, 5, 3, 0, 0, 0, 0), (1, 6, 3, 0, 0, 0, 0), (1, 7, 3, 0, 0, 0, 0);
-    INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
+    INSERT INTO accounts (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
   const deliveries = new DeliveryAccounts(db, new Streams(db))
   deliveries.begin('a', { position: 9, ahead: [] })
   const reported = deliveries.delivered({ fromDay: 0, toDay: 9 })
