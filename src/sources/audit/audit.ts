@@ -22,7 +22,7 @@ export class AuditSource implements Source {
   /** The stored position is reported at the start, before anything is read. */
   #positionReported = false
   /** lateness of the last page; the next read stores it in the cursor */
-  #behindUs = 0
+  #lateByUs = 0
   /** what the last plan opened, for the read after it, which may change this copy */
   #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
 
@@ -65,22 +65,22 @@ export class AuditSource implements Source {
     const now = clock.now()
     const cursor = this.#open(text, now)
     this.#planned = undefined
-    recordLateness(cursor, this.#behindUs, now)
-    this.#behindUs = 0
+    recordLateness(cursor, this.#lateByUs, now)
+    this.#lateByUs = 0
     // A drain of an earlier process ends at what is there now, even after a long downtime.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
     // If reading stops in mid-page, its request is closed and its permit released.
     for await (const chunk of this.#choose(step, now)) {
       const appended = yield chunk
-      this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
+      this.#lateByUs = Math.max(this.#lateByUs, appended.latestBehindUs)
       this.#landed ||= chunk.cursor !== undefined
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
-    if (once && this.#behindUs > 0) {
+    if (once && this.#lateByUs > 0) {
       // There may be no next page in this process.
-      recordLateness(cursor, this.#behindUs, now)
-      this.#behindUs = 0
+      recordLateness(cursor, this.#lateByUs, now)
+      this.#lateByUs = 0
       yield lastChunk(step)
     }
     this.#reportPosition(cursor)

@@ -217,11 +217,11 @@ export function recordOverlap(cursor: AuditCursor, marks: readonly Position[]): 
 }
 
 /** `behindUs`: how far before the head a new entry was found. */
-export function recordLateness(cursor: AuditCursor, behindUs: number, now: number): void {
+export function recordLateness(cursor: AuditCursor, lateByUs: number, now: number): void {
   const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
   const faded = cursor.lateUs / 2 ** Math.min(days, 40)
-  if (behindUs <= 0 && days === 0) return
-  cursor.lateUs = Math.max(behindUs, faded < 1_000_000 ? 0 : faded)
+  if (lateByUs <= 0 && days === 0) return
+  cursor.lateUs = Math.max(lateByUs, faded < 1_000_000 ? 0 : faded)
   cursor.lateSeenAt = now
 }
 

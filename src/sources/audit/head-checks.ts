@@ -18,7 +18,7 @@ import {
   timeOf,
 } from './lookup.ts'
 import type { Found } from './lookup.ts'
-import { isRightBehind, LEAVE_TRIES } from './page.ts'
+import { isRightAfter, LEAVE_TRIES } from './page.ts'
 import type { PageView } from './page.ts'
 import { BAD_TRIES, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
@@ -267,12 +267,12 @@ async function passed(
   to: Position,
   group: Group | undefined,
 ): Promise<PageChunk> {
-  const behind = await isRightBehind(step, to, kept, 'live')
-  if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
+  const found = await isRightAfter(step, to, kept, 'live')
+  if (found instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
     return lastChunk(step, {
-      fault: withNextStep(behind, 'the page that shows whether an entry is missing failed'),
+      fault: withNextStep(found, 'the page that shows whether an entry is missing failed'),
     })
-  const isNext = behind === true
+  const isNext = found === true
   stepOver(step, drain, to)
   const { log } = step.options
   if (isNext)
@@ -299,6 +299,6 @@ async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<P
 export function skipFrom(step: Step, drain: Drain, take: number | undefined, isFull = true): void {
   // A first entry may have no time: then from where `search` reaches.
   const is = isFull ? 'unreadable' : 'malformed'
-  moveOn(drain, { is, behindUs: drain.from.at || reachUs(step), take })
+  moveOn(drain, { is, readToUs: drain.from.at || reachUs(step), take })
   if (drain.probe) step.cursor.overlap = []
 }

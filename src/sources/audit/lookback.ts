@@ -131,7 +131,7 @@ function lookbackPage(step: Step, walk: Walk): Parts {
     priority: 'lookback',
     take,
     complete: (view) => afterPage(step, walk, view, take),
-    leave: (take) => moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take }),
+    leave: (take) => moveOn(walk, { is: 'unreadable', readToUs: walk.from.at, take }),
     // Purged meanwhile: the next lookback searches its start again.
     gone: () => ({ fault: giveUp(step, nothingFound()) }),
   })
@@ -143,7 +143,7 @@ function afterPage(step: Step, walk: Walk, view: PageView, take: number): Partia
   const { count, last } = view
   if (count === 0) return { fault: giveUp(step, nothingFound()) }
   if (outcome === 'malformed' && count >= take)
-    moveOn(walk, { is: 'unreadable', behindUs: walk.from.at, take: count })
+    moveOn(walk, { is: 'unreadable', readToUs: walk.from.at, take: count })
   else if (!last || outcome === 'malformed' || outcome === 'future' || view.newestUs >= lookback.untilUs)
     endLookback(lookback, true)
   else {

@@ -79,7 +79,7 @@ export interface PageView {
   /** Infinity: only future-dated entries */
   oldestUs: number
   /** entries after `walk.from` */
-  behind: number
+  after: number
   /** the page reaches the head */
   passedHead: boolean
   /** entries after the head */
@@ -93,7 +93,7 @@ export interface PageView {
 }
 
 const freshView = (passedHead: boolean): PageView => ({
-  ...{ count: 0, malformed: 0, behind: 0, beyond: 0, own: 0, newestUs: 0, oldestUs: Infinity, marks: [] },
+  ...{ count: 0, malformed: 0, after: 0, beyond: 0, own: 0, newestUs: 0, oldestUs: Infinity, marks: [] },
   ...{ last: null, lastOfAll: null, passedHead, metLost: false, pastLost: false },
 })
 
@@ -113,7 +113,7 @@ function lookOver(
     const at = entries.times[i] as number
     const kind = classify(cursor.fetches, entries, i, options)
     if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
-    view.behind = isAt(from, entries, i) ? 0 : view.behind + 1
+    view.after = isAt(from, entries, i) ? 0 : view.after + 1
     if (at > futureUs) continue
     lastIndex = i
     if (at > view.newestUs) view.newestUs = at
@@ -378,7 +378,7 @@ async function isReadElsewhere(
 }
 
 /** Whether entry `id` directly follows the quarantined page; the error if that is unknown. */
-export async function isRightBehind(
+export async function isRightAfter(
   step: PagingStep,
   { id }: Position,
   kept: QuarantinedPage | undefined,

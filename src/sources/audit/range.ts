@@ -17,7 +17,7 @@ import {
   timeOf,
   tryLatest,
 } from './lookup.ts'
-import { isRightBehind, readPage } from './page.ts'
+import { isRightAfter, readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import { probeAt, skip } from './skip.ts'
 import { CLOCKS_APART_MS, faultChunk, lastChunk, nextSecondUs } from './step.ts'
@@ -120,7 +120,7 @@ function afterPage(range: RangeCursor, view: PageView, take: number): Partial<Pa
   const outcome = outcomeOf(walk, view)
   const isFull = count >= take
   if (outcome === 'malformed')
-    moveOn(walk, { is: isFull ? 'unreadable' : outcome, behindUs: readToUs(range), take: count })
+    moveOn(walk, { is: isFull ? 'unreadable' : outcome, readToUs: readToUs(range), take: count })
   else if (outcome === 'nothing') {
     moveOn(walk, { is: outcome })
     if (walk.state === 'find') recordDead(range)
@@ -208,7 +208,7 @@ async function goOnAt(step: RangeStep, position: Position, atUs: number): Promis
 /** The skipped entries are a gap, unless `to` directly follows the quarantined ones. */
 async function countSkipped(step: RangeStep, to: Position | undefined): Promise<void> {
   const { kept } = step.range.walk.probe ?? {}
-  if (kept && !(to && (await isRightBehind(step, to, kept, 'job')) === true)) step.range.gaps++
+  if (kept && !(to && (await isRightAfter(step, to, kept, 'job')) === true)) step.range.gaps++
 }
 
 /** `search` found nothing. If `latest` contradicts that, asks again, and at last reports a gap. */
@@ -312,7 +312,7 @@ function recordDead(range: RangeCursor): void {
 /** The page stays unreadable: `take` of its elements are quarantined. */
 function skipFrom(range: RangeCursor, take: number | undefined): void {
   if (take === undefined) range.gaps++
-  moveOn(range.walk, { is: 'unreadable', behindUs: readToUs(range), take })
+  moveOn(range.walk, { is: 'unreadable', readToUs: readToUs(range), take })
 }
 
 // The cursor: how far the walk is. One JSON value, stored with what was read.

@@ -6,8 +6,9 @@ import type { Probe } from './skip.ts'
 import { badReply } from './step.ts'
 
 /*
- * The state machine. A failed request is sent again; `page.ts` narrows it, and calls a page unreadable
- * or gone only while other pages are good. `moveOn` alone decides what comes next:
+ * The state machine. A failed request is sent again; `page.ts` narrows it. A page is gone after a 404 or
+ * 400, and unreadable, or gone after server errors, only while other pages are good. `moveOn` alone
+ * decides what comes next:
  *
  *   state        step                            outcome                             next
  *   page         reads the page at `from`        progress                            page, where this one ended
@@ -18,10 +19,10 @@ import { badReply } from './step.ts'
  *   page_again   the same                        nothing                             find
  *                                                malformed elements alone            skip
  *                                                all else                            as in page
- *   check_end    asks for the newest entry       later: it is behind `from`          page_again
+ *   check_end    asks for the newest entry       later: it is after `from`          page_again
  *                                                unproven                            page
  *   find         searches for a place by time    found                               page, there
- *   skip         searches behind the unreadable  found                               page, there
+ *   skip         searches after the unreadable  found                               page, there
  *
  * A walk skips while it has a `probe` (`skip.ts`). Each reader decides itself when its walk is over and
  * what to do with a page that does not advance. Lookback never checks the end: it knows the last entry.
@@ -66,10 +67,10 @@ export function walkFrom(from: Position): Walk {
 /** `future`: only future-dated entries follow; `repeated`: none, but others come before `from`. */
 type PageOutcome = 'progress' | 'nothing' | 'repeated' | 'malformed' | 'future'
 
-export function outcomeOf({ from }: Walk, { count, malformed, behind, last }: PageView): PageOutcome {
+export function outcomeOf({ from }: Walk, { count, malformed, after, last }: PageView): PageOutcome {
   // A server may include `from` itself.
-  if (behind === 0 && count - malformed > 1) return 'repeated'
-  if (behind === 0) return malformed > 0 ? 'malformed' : 'nothing'
+  if (after === 0 && count - malformed > 1) return 'repeated'
+  if (after === 0) return malformed > 0 ? 'malformed' : 'nothing'
   return last === null || last.id === from.id ? 'future' : 'progress'
 }
 
@@ -82,7 +83,7 @@ interface Unreadable {
   /** `malformed`: the page is not full, so an entry may follow */
   readonly is: 'malformed' | 'unreadable'
   /** everything up to here is read, µs */
-  readonly behindUs: number
+  readonly readToUs: number
   /** so many elements of the page at `from` are quarantined; undefined: none */
   readonly take: number | undefined
 }
@@ -116,11 +117,11 @@ export function moveOn(walk: Walk, outcome: Outcome): void {
       walk.state = 'page'
       break
     case 'malformed':
-      if (isAgain) skipBehind(walk, outcome)
+      if (isAgain) skipUnreadable(walk, outcome)
       else walk.state = 'check_end'
       break
     case 'unreadable':
-      skipBehind(walk, outcome)
+      skipUnreadable(walk, outcome)
   }
 }
 
@@ -131,10 +132,10 @@ function goTo(walk: Walk, at: Position): void {
   walk.from = at
 }
 
-function skipBehind(walk: Walk, { behindUs, take }: Unreadable): void {
+function skipUnreadable(walk: Walk, { readToUs, take }: Unreadable): void {
   forgetFailures(walk)
   walk.state = 'page'
-  walk.probe = probeAfter(behindUs, take === undefined ? undefined : { from: walk.from.id, take })
+  walk.probe = probeAfter(readToUs, take === undefined ? undefined : { from: walk.from.id, take })
 }
 
 /** The page at `walk.from` was good, the walk leaves it, or other pages fail too. */
