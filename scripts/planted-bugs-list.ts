@@ -180,7 +180,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'at the bound of owed payload nothing of a part is kept; delivered payload does not count',
+        title: 'at the limit of pending bytes a page chunk is refused whole; delivered bytes do not count',
       },
     ],
     says: /promise resolved/,
@@ -198,7 +198,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'what is quarantined can be listed without its bytes, page by page, and read by its id',
+        title: 'quarantine lists without bytes, page by page, and returns the bytes by id',
       },
     ],
     says: /AssertionError/,
@@ -443,7 +443,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
         title:
-          'every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL',
+          'every open is WAL, exclusive and FULL, also after writes: the driver alone falls back to NORMAL',
       },
     ],
     says: /AssertionError/,
@@ -462,7 +462,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a second process is refused, before and after one in this process was',
+        title: 'a second process is refused, before and after a second open in this process',
       },
     ],
     says: /AssertionError/,
@@ -516,7 +516,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a payload that rotted is not delivered: its chunk is named',
+        title: 'a damaged payload is not delivered: the error names its chunk',
       },
     ],
     says: /AssertionError/,
@@ -535,7 +535,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'ids compare exactly: upper case, an id that is no UUID, and a longer one are others',
+        title: 'ids compare exactly: case, length and ids that are no UUID matter',
       },
       someSeeds,
     ],
@@ -991,7 +991,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'is put at the end though it is known: marked, for its sink alone',
+        title: 'appends known entries too: marked, for its sink only',
       },
     ],
     says: /AssertionError/,
