@@ -936,7 +936,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'it goes on after a restart where it stood, and nothing comes twice',
+        title: 'a replay continues after a restart where it was, without duplicates',
       },
     ],
     says: /AssertionError/,
@@ -954,7 +954,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page that is broken off by death after 2 of its parts is read again',
+        title: 'after a crash 2 page chunks into a page, the page is read again without duplicates',
       },
     ],
     says: /AssertionError/,
@@ -972,7 +972,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page of which parts were sent and whose answer then breaks off is read again',
+        title:
+          'a page whose answer breaks off after some page chunks were sent is read again without duplicates',
       },
     ],
     says: /AssertionError/,
