@@ -1010,7 +1010,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/cli/replay/api.test.ts',
-        title: 'what is left of such a day in the journal is not sent from there',
+        title: "the journal's part of such a day is not sent",
       },
     ],
     says: /AssertionError/,
