@@ -350,7 +350,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/lookback.test.ts',
-        title: 'an entry late by hours is found by the sweep, and told as late',
+        title: 'lookback finds an entry hours late, and counts it as late',
       },
     ],
     says: /AssertionError/,
@@ -387,7 +387,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/once.test.ts',
-        title: 'an entry that becomes visible 18000000 ms late is found by a job each hour, as by the daemon',
+        title: 'an entry that becomes visible 18000000 ms late is found by hourly runs, as by the daemon',
       },
     ],
     says: /AssertionError/,
@@ -405,7 +405,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/head.test.ts',
-        title: 'an entry that became visible a minute late is found by the next poll, without a request more',
+        title:
+          'an entry that becomes visible a minute late is found by the next poll without an extra request',
       },
     ],
     says: /AssertionError/,
