@@ -1,4 +1,4 @@
-// Builds page chunks for journal tests: entries with an id, a time and a body that the test chooses.
+// Builds page chunks for journal tests: entries with an id, time and body that the test chooses.
 import { COLUMNS, Entries } from '../../src/contracts/entries.ts'
 import type { Append, Batch } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'

@@ -1,5 +1,5 @@
-// Unexpected errors are reported by name and position only, since message, cause and fields may
-// hold a secret or content.
+// Unexpected errors are reported by name and position only,
+// since message, cause and fields may hold a secret or content.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

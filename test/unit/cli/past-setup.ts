@@ -1,5 +1,5 @@
-// A configuration for the mock on a loopback port, with three whole past days, and optionally a
-// real daemon.
+// A configuration for the mock on a loopback port, with
+// three whole past days, and optionally a real daemon.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// A configuration, a journal with dead letters and quarantine, and a command context that records
-// its output.
+// A configuration, a journal with dead letters and
+// quarantine, and a command context that records its output.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -57,7 +57,7 @@ test('a watch started before the daemon shows it once it runs', async () => {
   expect(heard().stdout).toBe('report\n')
 })
 
-test('a watch continues through a restart, also one that interrupts an answer, and waits anew after each', async () => {
+test('a watch continues through a restart, also one that interrupts an answer, and waits in full after each', async () => {
   const broken = new ConnectorError('unreachable', 'The control socket broke off')
   const hung = new ConnectorError('timeout', 'The daemon did not answer')
   const silence = Array.from({ length: 148 }, () => noDaemon)

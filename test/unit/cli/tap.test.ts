@@ -1,5 +1,5 @@
-// `tap` and `bundle` through a whole daemon: which lines of a sink are shown, and what a bundle
-// must not hold.
+// `tap` and `bundle` through a whole daemon: which lines
+// of a sink are shown, and what a bundle must not hold.
 import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

@@ -1,5 +1,5 @@
-// `verify` as typed: for a folder without any network, for a bucket, and by hand with openssl as
-// documented.
+// `verify` as typed: for a folder without any network,
+// for a bucket, and by hand with openssl as documented.
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   copyFileSync,

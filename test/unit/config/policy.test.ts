@@ -1,5 +1,5 @@
-// A sink's content policy as an operator writes it: the parsed policy, and the faults of its key
-// files.
+// A sink's content policy as an operator writes it:
+// the parsed policy, and the faults of its key files.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// Backfills beside live reading: the real journal, one client and rate limiter for both, the mock,
-// and a manual clock.
+// Backfills beside live reading: the real journal, one client
+// and rate limiter for both, the mock, and a manual clock.
 import { expect } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { globFilter } from '../../../src/core/globs.ts'

@@ -1,6 +1,5 @@
-// Backfills: complete and without duplicates, across restarts and cancels, within the limit and
-// after live reading.
-// Also comparisons, which store nothing.
+// Backfills: complete and without duplicates, across restarts and cancels, within
+// the limit and after live reading. Also comparisons, which store nothing.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'

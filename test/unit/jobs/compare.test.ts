@@ -1,5 +1,5 @@
-// Reconcile in the daemon: one comparison per stream, which continues between two requests and ends
-// with its command.
+// Reconcile in the daemon: one comparison per stream, which
+// continues between two requests and ends with its command.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
 import type { CompareRequest } from '../../../src/contracts/jobs.ts'

@@ -1,5 +1,5 @@
-// History windows overlap so that no event is missed. An event in an overlap belongs to one window,
-// which counts it and sends it.
+// History windows overlap so that no event is missed. An event in
+// an overlap belongs to one window, which counts it and sends it.
 import { expect, test } from 'vitest'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'

@@ -1,5 +1,5 @@
-// Backfills of the history, and comparisons, which store nothing: complete and without duplicates,
-// for any window size.
+// Backfills of the history, and comparisons, which store
+// nothing: complete and without duplicates, for any window size.
 import { expect, test } from 'vitest'
 import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'

@@ -1,5 +1,5 @@
-// State entries of jobs from earlier builds: unfinished jobs continue, and unreadable entries are
-// reported.
+// State entries of jobs from earlier builds: unfinished
+// jobs continue, and unreadable entries are reported.
 import { expect, test } from 'vitest'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import { entryOf, jobOf, readEntry } from '../../../src/jobs/record.ts'

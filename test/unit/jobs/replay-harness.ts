@@ -1,5 +1,5 @@
-// Replays from the API beside live reading that is up to date: the journal, whose delivered entries
-// are gone, and the mock.
+// Replays from the API beside live reading that is up to date:
+// the journal, whose delivered entries are gone, and the mock.
 import type { JobSpan, StartedJob } from '../../../src/contracts/jobs.ts'
 import type { Stream } from '../../../src/contracts/source.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'

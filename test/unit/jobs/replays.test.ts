@@ -1,6 +1,5 @@
-// Replays from the API: complete, marked and without duplicates at their sink, across restarts,
-// also within a page.
-// Live reading is not affected.
+// Replays from the API: complete, marked and without duplicates at their
+// sink, across restarts, also within a page. Live reading is not affected.
 import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'

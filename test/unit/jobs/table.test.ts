@@ -1,5 +1,5 @@
-// Jobs in state entries of the journal: saved before they count, found by waiting loops, listed for
-// a day.
+// Jobs in state entries of the journal: saved before
+// they count, found by waiting loops, listed for a day.
 import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import type { Log } from '../../../src/core/log.ts'

@@ -50,7 +50,7 @@ describe('a page', () => {
     expect((await ask(`?from=${id}&take=10&log_type=auth`)).text).toBe('[]')
   })
 
-  it('shows a late entry in its place by time', async () => {
+  it('shows a late entry in order of time', async () => {
     const { clock, mock, page } = context()
     const [first = ''] = addMany(mock, 1)
     const late = mock.add({ at: START - 500, visibleAt: START + 60_000 })

@@ -1,5 +1,5 @@
-// Each fault, in memory: what the client receives, and that nothing of a damaged answer counts as
-// shown.
+// Each fault, in memory: what the client receives, and
+// that nothing of a damaged answer counts as shown.
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { faultNames, faults } from '../../../src/mock/switches.ts'

@@ -1,5 +1,5 @@
-// Bodies of the history: generated while they are sent, of any size, with the same faults as stored
-// bodies.
+// Bodies of the history: generated while they are sent,
+// of any size, with the same faults as stored bodies.
 import { gunzipSync } from 'node:zlib'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'

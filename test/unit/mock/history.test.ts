@@ -1,5 +1,5 @@
-// The history area: events that agree with the audit log, ranges per switch, content that changes
-// later.
+// The history area: events that agree with the audit
+// log, ranges per switch, content that changes later.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { questionTypes } from '../../../src/mock/history-event.ts'

@@ -1,5 +1,5 @@
-// Keys as written on the command line, what each may call, and how they change while the mock
-// serves.
+// Keys as written on the command line, what each may
+// call, and how they change while the mock serves.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { request } from 'undici'

@@ -1,5 +1,5 @@
-// The vault's state: changed by the entries of the traffic, the same for any polling, and by
-// explicit changes.
+// The vault's state: changed by the entries of the traffic,
+// the same for any polling, and by explicit changes.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { projectName, PROJECTS } from '../../../src/mock/people.ts'

@@ -1,5 +1,5 @@
-// `auditferry api` over real sockets: its requests, what it refuses to send, and how it reports bad
-// answers.
+// `auditferry api` over real sockets: its requests, what
+// it refuses to send, and how it reports bad answers.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
@@ -212,8 +212,8 @@ test.each<[status: number, body: string, headers: Record<string, string>, says: 
   [302, '', { location: 'https://evil.example' }, /answered 302: it redirects, which is never followed/],
   [500, '{"error":"Unexpected server error"}', {}, /answered 500, "Unexpected server error": /],
   [403, '{"text":"Forbidden"}', { server: 'Splunkd' }, /a Splunk server answers there/],
-  // A hostile or broken API: it repeats the secrets, sends control characters, never ends, or has
-  // another shape.
+  // A hostile or broken API: it repeats the secrets, sends
+  // control characters, never ends, or has another shape.
   [403, `{"error":"no ${KEY} planted-token \\u001b[31m"}`, {}, /, "no \*\*\* \*\*\* \\u\{1b\}\[31m": /],
   [500, `{"error":"${'long '.repeat(1000)}"}`, {}, /^GET \S+ answered 500, "[long ]{300}": /],
   [500, `{"error":"${'long '.repeat(100_000)}"}`, {}, /answered 500: /],

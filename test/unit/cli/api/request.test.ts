@@ -1,5 +1,5 @@
-// The requests of `auditferry api`: each operation as documented, and all mistakes in the arguments
-// at once.
+// The requests of `auditferry api`: each operation as
+// documented, and all mistakes in the arguments at once.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// The commands for dead letters and quarantine: with the journal to themselves, and through a
-// daemon.
+// The commands for dead letters and quarantine: with
+// the journal to themselves, and through a daemon.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

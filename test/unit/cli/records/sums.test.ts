@@ -17,8 +17,8 @@ const element = (n: number, reason: 'no_id' | 'too_large') => ({
 })
 
 /**
- * For siem 700 dead letters of audit and one of the history with another code. In quarantine 3 and
- * 2 of audit, 1 of the history.
+ * For siem 700 dead letters of audit and one of the history with
+ * another code. In quarantine 3 and 2 of audit, 1 of the history.
  */
 beforeEach(async () => {
   setup = openSetup()

@@ -1,6 +1,5 @@
-// `replay` if the journal has only part of the span: which days come from where, what the daemon is
-// asked to do,
-// and what the command does without a daemon.
+// `replay` if the journal has only part of the span: which days come from where,
+// what the daemon is asked to do, and what the command does without a daemon.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { shortText } from '../../../../src/cli/replay/text.ts'

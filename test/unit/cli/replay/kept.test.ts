@@ -1,5 +1,5 @@
-// The daemon stops answering during the journal's part of a replay: what was sent is reported all
-// the same.
+// The daemon stops answering during the journal's part
+// of a replay: what was sent is reported all the same.
 import { expect, test } from 'vitest'
 import { queueKept } from '../../../../src/cli/replay/kept.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'

@@ -1,5 +1,5 @@
-// Whether a replay assumes that live reading lags: only a complete read by this process, under this
-// configuration, says it does not.
+// Whether a replay assumes that live reading lags: only a complete
+// read by this process, under this configuration, says it does not.
 import { expect, test } from 'vitest'
 import { lateDays } from '../../../../src/cli/replay/kept.ts'
 import type { SourceStatus } from '../../../../src/observability/status.ts'

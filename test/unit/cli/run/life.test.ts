@@ -1,5 +1,5 @@
-// The daemon and the demo as processes: they stop when told to, whatever hangs, and continue after
-// a kill.
+// The daemon and the demo as processes: they stop when
+// signalled, whatever hangs, and continue after a kill.
 import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,5 @@
-// A configuration replaced while the daemon runs: whole or not at all, and without losing a
-// position.
+// A configuration replaced while the daemon runs:
+// whole or not at all, and without losing a position.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,5 @@
-// The pure parts of the journal: what a sink has acknowledged, keys of ids, entries on a slab of
-// their own.
+// The pure parts of the journal: what a sink has
+// acknowledged, keys of ids, entries on a slab of their own.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

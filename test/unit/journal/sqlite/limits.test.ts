@@ -1,5 +1,5 @@
-// Invariant 10 under a quota and under a file size limit. SQLite has no error code for either;
-// the journal treats both as a full disk.
+// Invariant 10 under a quota and under a file size limit. SQLite has
+// no error code for either; the journal treats both as a full disk.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {

@@ -1,5 +1,5 @@
-// A journal of each older version opens with nothing lost, also if the process died within a
-// migration step.
+// A journal of each older version opens with nothing
+// lost, also if the process died within a migration step.
 import { copyFileSync, existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -60,8 +60,8 @@ const finding = { index: 0, kind: 'foreign_fetch' as const }
 const malformed = { reason: 'no_id' as const, totalBytes: 3, sha256: 'ab', bytes: Buffer.from('{x}') }
 
 /**
- * Something in every table: pending, acknowledged out of order, in flight, dead letters,
- * quarantine, findings, state.
+ * Something in every table: pending, acknowledged out of
+ * order, in flight, dead letters, quarantine, findings, state.
  */
 async function fill(path: string): Promise<void> {
   const journal = await open(path)

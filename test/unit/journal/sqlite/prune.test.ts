@@ -1,5 +1,5 @@
-// Pruning and returning sinks never lose young keys, pending chunks, dead letters or in-flight
-// batches.
+// Pruning and returning sinks never lose young keys,
+// pending chunks, dead letters or in-flight batches.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -12,8 +12,8 @@ beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'auditferry-workspace
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /**
- * Starts once with these workspaces and returns the log as `met NAME` and `left NAME`. `read`: acme
- * reads a page.
+ * Starts once with these workspaces and returns the log as
+ * `met NAME` and `left NAME`. `read`: acme reads a page.
  */
 async function start(names: readonly string[], read = false): Promise<string[]> {
   const reported: string[] = []

@@ -1,6 +1,5 @@
-// Entries dated in the future by mistake: they are shipped, and do not stop anything else from
-// being read
-// (invariants 6 and 7).
+// Entries dated in the future by mistake: they are shipped, and
+// do not stop anything else from being read (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import { HOUR, MINUTE, START, endpoints, openHarness } from '../../app/audit-harness.ts'
 import type { Harness, HarnessOptions } from '../../app/audit-harness.ts'
@@ -235,8 +234,8 @@ test('an entry dated in the future does not count as the newest entry of a long 
 })
 
 test('an entry found far before the head does not trigger one lookback after another', async () => {
-  // Without the server's clock, an entry dated less than an hour ahead becomes the head, and all
-  // others are late.
+  // Without the server's clock, an entry dated less than an
+  // hour ahead becomes the head, and all others are late.
   const harness = await openHarness({ source: { lookbackMs: 20 * MINUTE }, switches: { date_header: 'off' } })
   harness.add(5)
   await harness.live(START + MINUTE)

@@ -1,5 +1,5 @@
-// Malformed data from the server: stored as bytes, counted, and never in the way of other entries
-// (invariants 3 and 4).
+// Malformed data from the server: stored as bytes, counted,
+// and never in the way of other entries (invariants 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -196,8 +196,8 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
         await untilRest(harness, 400)
         return { harness, bad }
       }
-      // Three searches in a row look for what follows. Before them a page elsewhere was good, and
-      // before that the bad one failed.
+      // Three searches in a row look for what follows. Before them a
+      // page elsewhere was good, and before that the bad one failed.
       const plain = endpoints((await open([])).harness.asked())
       const byTime = plain.findIndex((_, i) => plain.slice(i, i + 3).every((kind) => kind === 'search'))
       const { harness, bad } = await open([which === 'page' ? byTime - 3 : byTime + 3])

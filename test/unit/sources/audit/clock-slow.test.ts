@@ -1,6 +1,5 @@
-// Our clock is slow and the server sends no Date: entries of now seem to be in the future, and are
-// read all the same
-// (invariant 7).
+// Our clock is slow and the server sends no Date: entries of now
+// seem to be in the future, and are read all the same (invariant 7).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { HOUR, MINUTE, START, openHarness } from '../../app/audit-harness.ts'

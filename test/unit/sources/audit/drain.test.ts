@@ -1,5 +1,5 @@
-// Details of a drain: its cost, its progress, and what one page must not change for the next
-// (invariants 6 and 7).
+// Details of a drain: its cost, its progress, and what one
+// page must not change for the next (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import {

@@ -1,5 +1,5 @@
-// What proves the end of the log: a failed check proves nothing, and an answer with less than known
-// disproves nothing.
+// What proves the end of the log: a failed check proves nothing,
+// and an answer with less than known disproves nothing.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'

@@ -1,5 +1,5 @@
-// The end of the log: one wrong answer is checked against others, and entries that stay unread are
-// reported.
+// The end of the log: one wrong answer is checked against
+// others, and entries that stay unread are reported.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'

@@ -1,5 +1,5 @@
-// A head that no page leads on from: it is found again by time, without a false gap, within the
-// rate limit (invariant 6).
+// A head that no page leads on from: it is found again by time,
+// without a false gap, within the rate limit (invariant 6).
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'

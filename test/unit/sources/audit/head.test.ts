@@ -1,5 +1,5 @@
-// The head: what ends a drain, what finds slightly late entries, and what happens to a dead cursor
-// (invariants 6 and 7).
+// The head: what ends a drain, what finds slightly late entries,
+// and what happens to a dead cursor (invariants 6 and 7).
 import { describe, expect, it } from 'vitest'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness, takesOf } from '../../app/audit-harness.ts'
@@ -208,8 +208,8 @@ it('a page that is empty once is no dead cursor: the second request finds the re
 })
 
 it('a lost entry that is found again before anything newer is no gap', async () => {
-  // The server does not know the head's id, but finds an entry of the same second by time, and from
-  // there the head.
+  // The server does not know the head's id, but finds an entry
+  // of the same second by time, and from there the head.
   let forgotten = 'nobody'
   let older = 'nobody'
   const harness = await openHarness({

@@ -1,5 +1,5 @@
-// Starting at the newest entry, or without one: everything after the start is shipped,
-// and a failing `latest` alone does not stop reading.
+// Starting at the newest entry, or without one: everything after the
+// start is shipped, and a failing `latest` alone does not stop reading.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'

@@ -109,8 +109,8 @@ it('after a late entry lookback runs more often, and slows down again without on
 })
 
 /**
- * Stops for `downMs` after 25 minutes; an entry becomes visible late shortly after that. Returns
- * its id, and how far back lookback searched.
+ * Stops for `downMs` after 25 minutes; an entry becomes visible late
+ * shortly after that. Returns its id, and how far back lookback searched.
  */
 async function afterDowntime(downMs: number, source: HarnessOptions['source'] = {}) {
   const stop = START + 25 * MINUTE

@@ -1,5 +1,5 @@
-// No single answer costs entries, a cursor or a false alarm: an old page, a wrong Date, a login
-// page, a foreign fetch.
+// No single answer costs entries, a cursor or a false alarm:
+// an old page, a wrong Date, a login page, a foreign fetch.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'

@@ -1,6 +1,5 @@
-// Error answers of any status: an outage skips nothing, and only a good page elsewhere proves that
-// one page is bad
-// (invariant 6).
+// Error answers of any status: an outage skips nothing, and only a
+// good page elsewhere proves that one page is bad (invariant 6).
 import { describe, expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openHarness } from '../../app/audit-harness.ts'

@@ -1,5 +1,5 @@
-// What a range read remembers of its pages: enough to send nothing twice, within a limit (invariant
-// 4).
+// What a range read remembers of its pages: enough to
+// send nothing twice, within a limit (invariant 4).
 import { expect, test } from 'vitest'
 import {
   freshPage,

@@ -1,5 +1,5 @@
-// A range read that loses its cursor: it sends nothing twice and never ends early without a gap,
-// also before the reach of `search`.
+// A range read that loses its cursor: it sends nothing twice and
+// never ends early without a gap, also before the reach of `search`.
 import { expect, test } from 'vitest'
 import { DAY, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 import { compared, jsonReply, openRangeSetup } from './range-setup.ts'

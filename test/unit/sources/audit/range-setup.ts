@@ -1,5 +1,5 @@
-// The setup of range reads: the real reader, client and rate limiter against the mock, and the
-// result in numbers.
+// The setup of range reads: the real reader, client and
+// rate limiter against the mock, and the result in numbers.
 import { expect } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { MemoryBudget } from '../../../../src/core/memory-budget.ts'

@@ -1,6 +1,5 @@
-// A span of the audit log's past: complete, without duplicates, and with an end, whatever the
-// server does.
-// With the real reader, client and rate limiter against the mock.
+// A span of the audit log's past: complete, without duplicates, and with an end, whatever
+// the server does. With the real reader, client and rate limiter against the mock.
 import { expect, test } from 'vitest'
 import { AGENT, DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 import { compared, jsonReply, openRangeSetup, spread } from './range-setup.ts'

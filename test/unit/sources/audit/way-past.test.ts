@@ -1,5 +1,5 @@
-// Skipping an unreadable entry: an answer that breaks off meanwhile loses no readable entry, in any
-// reader (invariant 6).
+// Skipping an unreadable entry: an answer that breaks off
+// meanwhile loses no readable entry, in any reader (invariant 6).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
@@ -45,8 +45,8 @@ test.each([1, 2])(
   async (most) => {
     const from = START - HOUR
     const start = { kind: 'time', atUs: from * 1000 } as const
-    // Ten answers make the first entry unreadable, the eleventh shows that others can be read. The
-    // next is the first to skip it.
+    // Ten answers make the first entry unreadable, the eleventh shows
+    // that others can be read. The next is the first to skip it.
     const harness = await openHarness({ source: { start }, wrap: breaking(12, most) })
     harness.mock.add({ at: from, visibleAt: 0, defect: 'poison' })
     const after = [1, 2, 3, 4, 5].map((i) => harness.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)

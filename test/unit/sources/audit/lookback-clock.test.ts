@@ -1,6 +1,5 @@
-// Lookback with a temporarily wrong clock: it misses no late entry for good, and reads nothing
-// whose keys are gone
-// (invariant 6).
+// Lookback with a temporarily wrong clock: it misses no late entry
+// for good, and reads nothing whose keys are gone (invariant 6).
 import { expect, it } from 'vitest'
 import type { Clock } from '../../../../src/core/clock.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'
