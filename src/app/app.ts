@@ -140,9 +140,7 @@ interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' |
   readonly metrics: Metrics
 }
 
-/**
- * The values that the status registry queries. They depend on the registry, so they are set later.
- */
+/** The values that the status registry queries. They depend on it, so they are set later. */
 interface RegistryQueries {
   readonly readings: readonly Reading[]
   readonly jobs: StreamJobs
@@ -226,9 +224,7 @@ async function instanceOf({ state }: HasState, { random }: Environment): Promise
 const PRUNE_EVERY_MS = 60_000
 /** How often the journal and each secret are checked in their place. */
 const CHECK_EVERY_MS = 20_000
-/**
- * At a stop a running delivery gets this long, so that its receiver does not get the same again.
- */
+/** At a stop a running delivery gets this long: otherwise its receiver gets the same again. */
 const FINISH_MS = 2_500
 /** Then it is aborted, and running requests get this long; their state is in the journal anyway. */
 const STOP_MS = 3_500

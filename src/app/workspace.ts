@@ -264,10 +264,7 @@ function asking(
   }
 }
 
-/**
- * A usage event is recognised by its user, who is known only from the audit entry or the query
- * event.
- */
+/** Only the audit entry or the query event reveal the user who identifies a usage event. */
 function searchable(on: readonly SourceName[]): readonly TraceSource[] {
   const sources = traceSources.filter((source) => on.includes(source))
   return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources

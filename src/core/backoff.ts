@@ -98,9 +98,7 @@ export class LogThrottle {
 const RECENT_MS = 10 * 60_000
 /** After this time another failure is logged, even if its count alone would not cause that. */
 const RELOG_MS = 60_000
-/**
- * Causes per code; further ones count as one, since messages that never repeat would all be new.
- */
+/** Causes per code; further ones count as one: messages that never repeat would all be new. */
 const MAX_CAUSES = 8
 
 interface Attempt {
@@ -153,10 +151,7 @@ export class FailureBackoff {
     return { count: this.#count, logDue }
   }
 
-  /**
-   * Call at each success: the next failure is the first in a row. True if the success is to be
-   * logged.
-   */
+  /** Call at each success, which ends the failures in a row. True if it is to be logged. */
   succeeded(): boolean {
     const isDue = this.#isDue
     this.#code = undefined

@@ -25,10 +25,7 @@ interface Sending {
   results?: LineResults
 }
 
-/**
- * The receiver has answered and the journal has not recorded it yet. The batch is not sent again
- * for that.
- */
+/** The receiver has answered, but the journal has not recorded it: it is not sent again. */
 interface Answered {
   /** undefined: the sink wanted none of it, so it never had an in-flight record */
   readonly inFlight: InFlight | undefined
@@ -39,13 +36,13 @@ interface Answered {
 const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
 
 /**
- * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
- * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
- * left     | in-flight record of an earlier process        | unconfirmed, or one of again
- * resolved | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
- * sending  | its record is written; else the next of again | answered; on failure unchanged; rejected whole: framed again, smaller;
- *          |                                               | answered in part (retry): unchanged, with the lines that are left
- * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
+ * State machine: the first state that applies decides what `step()` does. State, meaning, next:
+ * answered | the receiver answered, not recorded yet | acknowledged, or unconfirmed
+ * left     | in-flight record of an earlier process  | unconfirmed, or one of again
+ * resolved | was unconfirmed, now has a result       | acknowledged; expired: all expired to again
+ * sending  | recorded; else the next of again        | answered; failed: unchanged; rejected:
+ *          |                                         | smaller; answered in part: the lines left
+ * none     | nothing is in flight                    | sending (prefetched or loaded), or a wait
  */
 export class BatchDispatcher implements Dispatcher {
   readonly #options: DispatcherOptions
@@ -358,10 +355,7 @@ class Bisection {
     return this.maxEntries !== Infinity
   }
 
-  /**
-   * The result for a single entry: a dead letter with the reason. Undefined for several entries:
-   * half of them is next.
-   */
+  /** A dead letter if it is a single entry; undefined for several: half of them is next. */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
     if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
     this.maxEntries = Math.floor(count / 2)
@@ -474,9 +468,9 @@ export class RejectionRun {
   }
 
   /**
-   * Throws the error that blocks the sink if the run is too long. Dead letters stay dead letters: a
-   * run of bad entries ends, slowly. The receiver's texts may contain content and stay with the
-   * dead letters.
+   * Throws the error that blocks the sink once too many were refused in a row. Dead letters stay
+   * dead letters: a series of bad entries ends, slowly. The receiver's texts may contain content
+   * and stay with the dead letters.
    */
   check(): void {
     if (!this.isTooLong) return

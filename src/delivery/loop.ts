@@ -61,10 +61,7 @@ async function waitForMore(
   wait.close()
 }
 
-/**
- * Logs the error and returns how long to wait before the next try. Throws errors that waiting
- * cannot fix.
- */
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: LoopOptions,
   error: unknown,
@@ -111,9 +108,7 @@ export interface Dispatcher {
    * Absent: never collects.
    */
   readonly collectsForMs?: number | undefined
-  /**
-   * True while work other than pending entries is left, such as writing manifests. Absent: never.
-   */
+  /** True while other work than pending entries is left, such as manifests. Absent: never. */
   readonly unfinished?: boolean
   /**
    * At a stop, after the last step: records answers that still arrive, until none can or `signal`

@@ -184,8 +184,8 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       isBlocked = false
     } catch (error) {
       if (stopped()) return
-      const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, failures)
+      const isJournalFull = error instanceof ConnectorError && error.code === 'journal_full'
+      const delayMs = isJournalFull ? pauses.begin(error) : delayAfter(options, error, failures)
       isBlocked = error instanceof ConnectorError && error.action === 'block'
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
@@ -208,10 +208,7 @@ class Pauses {
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
-  /**
-   * Logs it if it is new, and returns how long to wait before the next check. `error`: the
-   * journal's error.
-   */
+  /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
     const { log, reporter } = this.#options
     if (!this.#underWay)
@@ -233,10 +230,7 @@ class Pauses {
   }
 }
 
-/**
- * Logs the error and returns how long to wait before the next try. Throws errors that waiting
- * cannot fix.
- */
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: IngestOptions,
   error: unknown,
@@ -288,10 +282,7 @@ const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
 /** The API answers, only badly: another request helps, not a long wait. */
 const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
 const BLOCKED = { baseMs: 15_000, capMs: 60_000 }
-/**
- * The space on a disk can only be tested by writing, and each try costs a request that is itself an
- * entry.
- */
+/** Only writing tests the space on a disk, and each try costs a request, itself an entry. */
 const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 function retryDelayMs({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {

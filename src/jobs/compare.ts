@@ -36,7 +36,7 @@ const MOST_NAMED = 20
 const ANSWER_MS = 1_000
 /** Without a request for this long the command is gone: its comparison ends. */
 const GONE_MS = 40_000
-/** Failures in a row that end it. `bad`: unreadable answers; the history halves windows ten times. */
+/** Failures in a row that end it; more if unreadable (`bad`): the history halves its windows. */
 const MOST_FAILURES = { silent: 8, bad: 32 } as const
 
 export class Comparisons implements Comparing {

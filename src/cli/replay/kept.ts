@@ -69,7 +69,7 @@ export async function queueKept(
   let waitedMs = 0
   for (;;) {
     const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
-      if (isFull(error)) return undefined
+      if (isJournalFull(error)) return undefined
       if (!query.dryRun) stderr(interruptedText(done))
       throw error
     })
@@ -87,7 +87,7 @@ export async function queueKept(
   }
 }
 
-const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
+const isJournalFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
 
 /** The step may have succeeded although its answer was lost. */
 const interruptedText = ({ entries }: Done): string =>

@@ -10,9 +10,7 @@ import { fitting } from '../rules/slicing.ts'
 import { corrupt } from './database.ts'
 import type { Streams } from './streams.ts'
 
-/**
- * Cache of decoded chunks, so that several sinks, or a prefetch, read and verify each only once.
- */
+/** Cache of decoded chunks: several sinks, or a prefetch, read and verify each only once. */
 const CACHE_BYTES = 8 * 1024 * 1024
 const CACHE_CHUNKS = 64
 

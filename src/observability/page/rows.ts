@@ -47,7 +47,7 @@ const NOTABLE_BACKLOG_SECONDS = 60
 
 function fault(error: FaultStatus | null, report: StatusReport, now: number) {
   if (!error) return undefined
-  const html = `${verbatim(faultText(error, report))} ${soft(`(${escapeHtml(error.code)}, trouble began ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
+  const html = `${verbatim(faultText(error, report))} ${soft(`(${escapeHtml(error.code)}, began ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
   return { kind: 'fault', html } as const
 }
 

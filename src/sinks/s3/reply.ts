@@ -218,7 +218,7 @@ export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(e
 export const saysLater = (error: unknown): boolean =>
   isRecord(error) && (statusOf(error) >= 500 || isThrottled(failureOf(error)))
 
-/** `where`: the bucket and its server; `set`: the settings of the request. The server's own text is not quoted. */
+/** `where`: bucket and server; `set`: the request's settings. The server's text is not quoted. */
 export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (!isRecord(error))

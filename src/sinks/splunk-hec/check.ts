@@ -1,5 +1,5 @@
-// The checks of `validate --connect` on each collector: health, certificates, clock, token, acknowledgements and index.
-// They index nothing.
+// The checks of `validate --connect` on each collector: health, certificates, clock, token,
+// acknowledgements and index. They index nothing.
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { plainBody } from '../kit/body.ts'
@@ -12,7 +12,7 @@ interface Expected {
   readonly acks: boolean | 'auto'
   /** our own clock, epoch ms */
   readonly now: () => number
-  /** results about the receiver's and our certificates; empty without TLS, or if they are not visible */
+  /** results about both sides' certificates; empty without TLS, or if they are not visible */
   readonly certificates: (endpoint: Endpoint, signal: AbortSignal) => Promise<readonly CheckResult[]>
 }
 
@@ -72,11 +72,11 @@ function clock({ endpoint }: Collector, serverAt: number, now: number): CheckRes
   return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
-/** The post had no event: from a receiver other than Splunk, a success means that the token is valid. */
+/** A post without an event: success from a receiver other than Splunk means a valid token. */
 const takesNothing = (reply: HecReply, where: string): boolean =>
   judge(reply, { count: 0, bytes: 0, where }).kind === 'done'
 
-/** A post without an event: the answer to a valid token is "no data", or a success of another receiver. */
+/** For a post without an event, the answer to a valid token is "no data", or such a success. */
 function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult {
   const what = `${where} token`
   if (reply.hec?.code === NO_DATA || takesNothing(reply, where))
@@ -87,8 +87,8 @@ function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult
 }
 
 /**
- * Posts an object with an index and no event: rejected for the index, if that is checked first, or for the event. A receiver that
- * accepts an empty post might index it, and is not asked.
+ * Posts an object with an index and no event: rejected for the index, if that is checked first, or
+ * for the event. A receiver that accepts an empty post might index it, and is not asked.
  */
 async function index(
   name: string,
@@ -140,7 +140,7 @@ export async function checkCollector(
     const reply = await collector.health(signal)
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
-    if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
+    if (reply.hec && reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
     const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
     const good = token(collector, empty)
     results.push(good)

@@ -24,7 +24,7 @@ export interface FrameOptions extends HeaderOptions {
 
 /** A smaller piece of text is useless: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
-/** Upper bound of all messages of one entry (invariant 4); larger splits would consist mostly of headers. */
+/** Bound of all messages of one entry (invariant 4); larger splits would be mostly headers. */
 const MOST_SPLIT_BYTES = 64 * 1024 * 1024
 /** Most bytes of the octet count before a message and its space. */
 const COUNT_BYTES = 10
@@ -94,7 +94,7 @@ class Framer {
   #split(run: ChunkSlice, index: number, severity: number, out: ByteWriter): void {
     const { maxMessageBytes } = this.#options
     const text = this.#text
-    // The number of parts determines the length of their numbers, which in turn determines the number of parts.
+    // The number of parts decides how long their numbers are, and that decides the number of parts.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
       const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
       const memory = maxMessageBytes - headBytes
@@ -178,9 +178,9 @@ function pieceEnds(bytes: Uint8Array, pieceBytes: number): readonly number[] {
   return ends
 }
 
-// The messages of one line: a line is one entry, in one or several messages, each after its octet count.
+// The messages of one line, which is one entry: each after its octet count.
 
-/** The messages in `bytes[start, end)`, without their counts: views, not copies. An empty line has none. */
+/** The messages in `bytes[start, end)`, without counts, as views. An empty line has none. */
 export function* messagesIn(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
   let at = start
   while (at < end) {
@@ -192,8 +192,8 @@ export function* messagesIn(bytes: Uint8Array, start: number, end: number): Gene
   }
 }
 
-// A smaller version of an entry with the same id, time, type and version, so that a format writes it like any
-// other.
+// A smaller version of an entry with the same id, time, type and version, which a format writes
+// like any other.
 
 /** A format may write a dropped byte twice, or not at all: the right size is found by trial. */
 const MOST_TRIES = 8
@@ -213,7 +213,7 @@ function withBody(run: ChunkSlice, index: number, body: Uint8Array): ChunkSlice 
   return { ...run, entries: new Entries(bytes, 1, columns, times, entries.types) }
 }
 
-/** Writes the entry into `out`, replacing its content, with at most `maxBytes` of text; false if that is impossible. */
+/** Replaces the content of `out` with at most `maxBytes` of text; false if that is impossible. */
 function writeSmaller(
   run: ChunkSlice,
   index: number,

@@ -71,9 +71,7 @@ export interface Ask {
   readonly orNone?: boolean
   /** Every status and media type is an answer here: `use` decides by the answer's head. */
   readonly asIs?: boolean
-  /**
-   * Called with the server's clock if it rejects the request: a time in it may be in the future.
-   */
+  /** Called with the server's clock if it rejects the request: its time may be in the future. */
   readonly invalid?: (serverAt: number | undefined) => void
   /** For an answer that may take longer than a page. */
   readonly limits?: BodyLimits

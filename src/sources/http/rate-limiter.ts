@@ -78,9 +78,7 @@ export class RateLimiter {
     this.#allowance = new Allowance(options.limit)
   }
 
-  /**
-   * Loads the record of the last minute, once; `acquire` waits for it. Throws as the store does.
-   */
+  /** Loads the last minute's record, once; `acquire` waits for it. Throws as the store does. */
   load(): Promise<void> {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }

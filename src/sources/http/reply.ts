@@ -137,7 +137,7 @@ export function isTooMuch(error: unknown, begun: boolean): error is ConnectorErr
   return error.code === 'server_error' || error.code === 'timeout' || error.code === 'too_large'
 }
 
-/** True for an answer that says: the named resource does not exist. */
+/** True for 404 and 400: the resource that the request names does not exist, or no more. */
 export function isGone(error: unknown): boolean {
   return error instanceof ConnectorError && (error.code === 'not_found' || error.code === 'bad_request')
 }

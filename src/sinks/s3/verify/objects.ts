@@ -12,13 +12,13 @@ import type { ManifestObject } from '../evidence/manifest.ts'
 
 /** The content of one prefix of a bucket, or of a folder copied from it. */
 export interface EvidenceStore {
-  /** Keys relative to the prefix, in any order. `strange` receives what exists but cannot be examined. */
+  /** Keys relative to the prefix, in any order. `strange` gets what exists but cannot be read. */
   list(strange: (key: string, what: string) => void): AsyncIterable<string>
   /** The body as stored; undefined if there is none. */
   get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
-/** Compression adds at most this to twice the length of the lines; used if the length of the body is unknown. */
+/** A body of unknown length is read up to twice the length of its lines, plus this. */
 const PACKING_BYTES = 1024 * 1024
 /** 2^24 bytes: more than any compression level used here. */
 const ZSTD_WINDOW_LOG = 24
@@ -89,8 +89,8 @@ interface Seen {
 }
 
 /**
- * Throws TooLong when more bytes come than the manifest states, and Unread if the store fails. Any other error comes from the
- * decompression of these bytes.
+ * Throws TooLong when more bytes come than the manifest states, and Unread if the store fails. Any
+ * other error comes from the decompression of these bytes.
  */
 async function see(
   body: AsyncIterable<Uint8Array>,

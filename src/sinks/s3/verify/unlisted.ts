@@ -18,10 +18,7 @@ type Excuse = keyof typeof excuses
 
 type Standing = 'covered' | 'newer' | 'older' | 'blind' | 'gap'
 
-/**
- * What one chain says about an object that it does not list. An object across an edge counts as covered: we
- * write none.
- */
+/** An object across an edge counts as covered: we write none. */
 function standingIn(
   { after, through, blind, gaps }: WalkedChain,
   { first, last }: Pick<ObjectPlace, 'first' | 'last'>,
@@ -34,8 +31,8 @@ function standingIn(
 }
 
 /**
- * Why an object without a manifest may exist; undefined: it may not. The name does not identify the journal, so a number that
- * one chain covers is never excused by another. @internal
+ * Why an object without a manifest may exist; undefined: it may not. Its name does not identify the
+ * journal: if one chain covers its number, no other chain excuses it. @internal
  */
 export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | undefined {
   const place = objectPlace(key)
@@ -64,7 +61,7 @@ function tellSome(where: string, tell: Tell, more: (count: number) => string) {
 const PUT_THERE =
   'is not listed by the manifest that covers its entries: it was added by another program or person'
 
-/** With several journals a number proves little: new objects of one may have the numbers of another. */
+/** With several journals a number proves little: another's new objects may have the same. */
 function coveredBy(key: string, chains: readonly WalkedChain[]): string {
   const place = objectPlace(key)
   const waiting = place && chains.find((chain) => standingIn(chain, place) === 'newer')
@@ -98,10 +95,7 @@ const HIDDEN = '.auditferry/'
 const NOT_OURS =
   'has a name that Auditferry never uses: it was added by another program or person, and readers of the bucket may take it for entries'
 
-/**
- * Names that belong to no object and no manifest. Each is checked once and not kept, because their number is
- * unbounded.
- */
+/** Names of no object and no manifest: each is checked once and not kept, as there may be many. */
 export function otherNames(tell: Tell) {
   const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }

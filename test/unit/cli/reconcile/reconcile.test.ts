@@ -73,7 +73,7 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
     setup = await openPastSetup()
     await setup.once()
     const day = today() / DAY - 1
-    expect(setup.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
+    expect(setup.tamper(`UPDATE accounts SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
     await begin()
     const { code, report: found } = await report()
     expect(code).toBe(1)
@@ -90,7 +90,7 @@ test('without a daemon the command may use the whole rate limit', async () => {
   await setup.once()
   setup.write({ limit: 5 })
   // As if that run was a minute ago: the comparison needs five requests.
-  setup.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
+  setup.tamper("DELETE FROM state WHERE name LIKE 'requests:%'")
   setup.heard()
   expect(await reconcile(setup.context, options(), clock)).toBe(0)
   // A comparison that waits for a permit would say so.
@@ -328,7 +328,7 @@ test('a span from today without an end is refused with what the end would be, an
   setup.heard()
   expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
   expect(setup.heard().stderr).toBe(
-    `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
+    `error: --to defaults to the last midnight (${dayText(0)}); to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)

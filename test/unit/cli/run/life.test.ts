@@ -175,7 +175,7 @@ test('a killed demo continues where it was, without duplicates, and a second one
   }, 'all caught up')
   expect((await end(second.child, 'SIGINT')).code).toBe(0)
   expect(second.said.text).toMatch(
-    /\nStopping: .*\n\nStopped\. Nothing is lost: .*\n\n  what arrived   \S*entries\.ndjson\n  go on          .* demo --data \S+\n/,
+    /\nStopping: .*\n\nStopped\. Nothing is lost: .*\n\n  what arrived   \S*entries\.ndjson\n  continue       .* demo --data \S+\n/,
   )
   expect(second.said.text).toContain(` demo --data ${folder}\n`)
   const ids = readFileSync(join(folder, 'demo', 'entries.ndjson'), 'utf8')

@@ -36,7 +36,7 @@ import {
   TestClock,
   uuid,
 } from '../../../contract/journal-parts.ts'
-import { big, journalSetup } from './setup.ts'
+import { big, journalSetup, undoRenaming } from './setup.ts'
 
 let folder: string
 let path: string
@@ -171,7 +171,7 @@ describe('the file', () => {
     mkdirSync(join(folder, 'state'))
     for (let round = 0; round < 2; round++) {
       const db = openDatabase({ path, ...options })
-      db.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'y')`).run()
+      db.prepare(`INSERT OR REPLACE INTO state VALUES ('x', 'y')`).run()
       const held = ['synchronous', 'journal_mode', 'locking_mode', 'page_size'].map((name) =>
         db.pragma(name, { simple: true }),
       )
@@ -179,7 +179,7 @@ describe('the file', () => {
       db.close()
     }
     const plain = new Sqlite(path)
-    plain.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'z')`).run()
+    plain.prepare(`INSERT OR REPLACE INTO state VALUES ('x', 'z')`).run()
     expect(plain.pragma('synchronous', { simple: true })).toBe(1)
     plain.close()
   })
@@ -362,7 +362,7 @@ describe('the file', () => {
     await (await open()).close()
     const ours = mark()
     expect(ours).not.toBe(0)
-    expect(mark('PRAGMA application_id = 0; PRAGMA user_version = 4')).toBe(0)
+    expect(mark(`${undoRenaming} PRAGMA application_id = 0; PRAGMA user_version = 4`)).toBe(0)
     await (await open()).close()
     expect(mark()).toBe(ours)
     writeFileSync(path, '')
@@ -376,7 +376,7 @@ describe('the file', () => {
     await journal.append(seen)
     await journal.close()
     const before = new Sqlite(path)
-    before.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    before.exec(`${undoRenaming} DROP INDEX findings_by_time; PRAGMA user_version = 3`)
     before.close()
     const again = await open()
     expect(await again.append(seen)).toMatchObject({ findings: 0 })
@@ -386,25 +386,6 @@ describe('the file', () => {
     const how = after.prepare('EXPLAIN QUERY PLAN SELECT 1 FROM findings WHERE source = 1 AND at = 1').all()
     expect(JSON.stringify(how)).toContain('findings_by_time')
     after.close()
-  })
-
-  it('an in-flight batch of a version that counted tries is read, and that version can read one of today', async () => {
-    const journal = await open()
-    await journal.append(part([spec(1), spec(2)]))
-    await journal.close()
-    const before = new Sqlite(path)
-    before.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)').run('a', 1, 1, 7, 's', 'd')
-    before.close()
-    const again = await open()
-    expect(await again.inFlightBatches('a')).toEqual([{ first: 1, last: 1, shape: 's', detail: 'd' }])
-    await again.recordInFlight('a', { first: 2, last: 2, shape: 's', detail: 'e' })
-    await again.close()
-    const after = new Sqlite(path)
-    const rows = after
-      .prepare('SELECT first, last, attempt, shape, detail FROM intents WHERE first = 2')
-      .all()
-    after.close()
-    expect(rows).toEqual([{ first: 2, last: 2, attempt: 1, shape: 's', detail: 'e' }])
   })
 
   it('a path that is a folder, or is below a file, is a configuration error', async () => {
@@ -667,7 +648,7 @@ describe('a full disk', () => {
     await journal.append(big(1))
     await journal.close()
     const older = new Sqlite(path)
-    older.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    older.exec(`${undoRenaming} DROP INDEX findings_by_time; PRAGMA user_version = 3`)
     const pages = () => older.pragma('page_count', { simple: true }) as number
     for (let i = 0; pages() * 8192 < maxFileBytes; i++) older.exec(`CREATE TABLE filler${i} (x)`)
     older.close()
@@ -733,7 +714,7 @@ describe('a full disk', () => {
     const reported = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
     expect(reported).toMatchObject({
       code: 'disk_full',
-      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
+      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was started and nothing is lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })

@@ -74,12 +74,12 @@ it.each(variants)(
 )
 
 it.each(variants)(
-  '%s: the error says either that work goes on by itself or that a start is needed',
+  '%s: the error says either that work resumes automatically or that a start is needed',
   (_, error) => {
     const { message } = error as Error
-    expect([...message.matchAll(/goes on by itself|start again/g)]).toHaveLength(1)
+    expect([...message.matchAll(/resumes automatically|start again/g)]).toHaveLength(1)
     const needsStart = /start/.test(_) || /: raise the limit/.test(message)
-    expect(message).toContain(needsStart ? 'start again' : 'goes on by itself')
+    expect(message).toContain(needsStart ? 'start again' : 'resumes automatically')
   },
 )
 
@@ -88,7 +88,7 @@ it('the error of a full disk names the free and the needed room', () => {
   const db = { pragma: () => 1 } as unknown as Database
   const space = new Space({ path, ballast, largestFileBytes: Infinity, volumeBytes: () => LARGE, bounds, db })
   expect(diskFull(path, space.lack).message).toBe(
-    `44 MiB are free, the journal needs 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
+    `44 MiB are free, the journal needs 96 MiB: make room, and reading resumes automatically. Delivery continues. The journal is ${path}`,
   )
 })
 

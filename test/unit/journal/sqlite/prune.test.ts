@@ -162,7 +162,7 @@ it('accounts with too many deliveries still balance for a new sink: the count be
   db.exec(`INSERT INTO sources (workspace, source) VALUES ('acme', 'audit');
     INSERT INTO sinks VALUES ('a', 9, 0, 0);
     INSERT INTO counts VALUES (1, 5, 3, 0, 0, 0, 0), (1, 6, 3, 0, 0, 0, 0), (1, 7, 3, 0, 0, 0, 0);
-    INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
+    INSERT INTO accounts (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
   const accounts = new DeliveryAccounts(db, new Streams(db))
   accounts.begin('a', { position: 9, ahead: [] })
   const reported = accounts.delivered({ fromDay: 0, toDay: 9 })

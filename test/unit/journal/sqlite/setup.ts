@@ -48,3 +48,13 @@ export function journalSetup(
 
 /** 100,000 bytes. */
 export const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
+
+/** Undoes the renaming of schema 6. */
+export const undoRenaming = `
+  ALTER TABLE sinks RENAME COLUMN reported TO told;
+  ALTER TABLE acknowledged_ranges RENAME TO ahead;
+  ALTER TABLE in_flight RENAME TO intents;
+  ALTER TABLE intents ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+  ALTER TABLE state RENAME TO notes;
+  ALTER TABLE accounts RENAME TO deliveries;
+  ALTER TABLE deliveries RENAME COLUMN dead_lettered TO parked;`

@@ -1,7 +1,8 @@
 // The Splunk sink over a scripted transport.
 import { gunzipSync } from 'node:zlib'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { SinkDeps } from '../../../../src/contracts/sink-kind.ts'
+import type { Transport } from '../../../../src/contracts/platform.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import type { Lines } from '../../../../src/contracts/sink.ts'
@@ -264,7 +265,7 @@ test.each(['{"code":"0","text":"x"}', '{"text":"x"}', '{"code":0}', '[0]', 'null
   async (body) => {
     const error = await deliver(open([{ status: 200, body }])).catch((each: unknown) => each)
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect((error as Error).message).toContain('not delivered')
+    expect((error as Error).message).toContain('not from an event collector')
   },
 )
 
@@ -517,6 +518,24 @@ test('check reports how far the clocks are apart, and from a minute on as an err
   }
 })
 
+test('a collector that never answers is named, beside the results of the others', async () => {
+  const clock = new StepClock()
+  const send: Transport = ({ url }, signal) =>
+    new Promise((_, reject) => {
+      if (url.includes('silent')) signal.addEventListener('abort', () => reject(new Error('aborted')))
+      else reject(new ConnectorError('unreachable', 'closed:8088 refused the connection'))
+    })
+  const urls = ['https://silent:8088', 'https://closed:8088']
+  const checked = open([], { urls }, { clock, transport: () => send }).sink.check(never)
+  // Of each collector sleep two deadlines, until it has answered or failed.
+  await vi.waitUntil(() => clock.sleeping === 2)
+  clock.advance()
+  expect(await checked).toEqual([
+    { what: 'silent:8088', ok: false, message: expect.stringContaining('no answer within 20 s') as string },
+    { what: 'closed:8088', ok: false, message: 'closed:8088 refused the connection' },
+  ])
+})
+
 test.each([
   ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
   ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
@@ -527,7 +546,7 @@ test.each([
       { status: 200, body: '<html>' },
       { status: 200, body: '<html>' },
     ],
-    'not delivered',
+    'not from an event collector',
   ],
 ])('check finds %s', async (_, replies, word) => {
   const results = await open(replies, { index: 'audit' }).sink.check(never)
