@@ -240,7 +240,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'answers that break off are counted once, however often they are asked for',
+        title: 'events of an interrupted answer are counted once, however often it is requested',
       },
     ],
     says: /AssertionError/,
@@ -258,7 +258,8 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'days that were read as one version are not read as the other, by whomever they were read',
+        title:
+          'days read in one version are not read in the other, neither after a backfill nor after live reading',
       },
     ],
     says: /AssertionError|no end|waited in vain/,
@@ -276,7 +277,7 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'what live reading has is not kept again; what changed since is a new version',
+        title: 'known events are not stored again; a changed event is a new version',
       },
     ],
     says: /AssertionError/,

@@ -180,7 +180,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'at the bound of owed payload nothing of a part is kept; delivered payload does not count',
+        title: 'at the limit of pending bytes a page chunk is refused whole; delivered bytes do not count',
       },
     ],
     says: /promise resolved/,
@@ -198,7 +198,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'what is quarantined can be listed without its bytes, page by page, and read by its id',
+        title: 'quarantine lists without bytes, page by page, and returns the bytes by id',
       },
     ],
     says: /AssertionError/,
@@ -350,7 +350,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/lookback.test.ts',
-        title: 'an entry late by hours is found by the sweep, and told as late',
+        title: 'lookback finds an entry hours late, and counts it as late',
       },
     ],
     says: /AssertionError/,
@@ -387,7 +387,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/once.test.ts',
-        title: 'an entry that becomes visible 18000000 ms late is found by a job each hour, as by the daemon',
+        title: 'an entry that becomes visible 18000000 ms late is found by hourly runs, as by the daemon',
       },
     ],
     says: /AssertionError/,
@@ -405,7 +405,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/head.test.ts',
-        title: 'an entry that became visible a minute late is found by the next poll, without a request more',
+        title:
+          'an entry that becomes visible a minute late is found by the next poll without an extra request',
       },
     ],
     says: /AssertionError/,
@@ -443,7 +444,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
         title:
-          'every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL',
+          'every open is WAL, exclusive and FULL, also after writes: the driver alone falls back to NORMAL',
       },
     ],
     says: /AssertionError/,
@@ -462,7 +463,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a second process is refused, before and after one in this process was',
+        title: 'a second process is refused, before and after a second open in this process',
       },
     ],
     says: /AssertionError/,
@@ -516,7 +517,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a payload that rotted is not delivered: its chunk is named',
+        title: 'a damaged payload is not delivered: the error names its chunk',
       },
     ],
     says: /AssertionError/,
@@ -535,7 +536,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'ids compare exactly: upper case, an id that is no UUID, and a longer one are others',
+        title: 'ids compare exactly: case, length and ids that are no UUID matter',
       },
       someSeeds,
     ],
@@ -936,7 +937,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'it goes on after a restart where it stood, and nothing comes twice',
+        title: 'a replay continues after a restart where it was, without duplicates',
       },
     ],
     says: /AssertionError/,
@@ -954,7 +955,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page that is broken off by death after 2 of its parts is read again',
+        title: 'after a crash 2 page chunks into a page, the page is read again without duplicates',
       },
     ],
     says: /AssertionError/,
@@ -972,7 +973,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page of which parts were sent and whose answer then breaks off is read again',
+        title:
+          'a page whose answer breaks off after some page chunks were sent is read again without duplicates',
       },
     ],
     says: /AssertionError/,
@@ -991,7 +993,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'is put at the end though it is known: marked, for its sink alone',
+        title: 'appends known entries too: marked, for its sink only',
       },
     ],
     says: /AssertionError/,
@@ -1009,7 +1011,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/cli/replay/api.test.ts',
-        title: 'what is left of such a day in the journal is not sent from there',
+        title: "the journal's part of such a day is not sent",
       },
     ],
     says: /AssertionError/,

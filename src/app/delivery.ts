@@ -274,13 +274,13 @@ export async function retryWantedDeadLetters(
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
-  const judges = new Map(sinks.map((sink) => [sink.name, judgeOf(journal, sink)]))
+  const reasons = new Map(sinks.map((sink) => [sink.name, reasonOf(journal, sink)]))
   const wanted: number[] = []
   const left = new Map<string, LeftDeadLetters>()
   for (const letter of await journal.deadLetters(query)) {
     const { id, sink } = letter
-    const judge = judges.get(sink)
-    const why = judge ? await judge(letter) : 'not_configured'
+    const reason = reasons.get(sink)
+    const why = reason ? await reason(letter) : 'not_configured'
     if (why === undefined) wanted.push(id)
     else left.set(`${sink} ${why}`, { sink, why, count: (left.get(`${sink} ${why}`)?.count ?? 0) + 1 })
   }
@@ -292,7 +292,7 @@ export async function retryWantedDeadLetters(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function judgeOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+function reasonOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {

@@ -12,7 +12,7 @@ import type { RequestBody } from '../kit/body.ts'
 import type { Endpoint } from '../kit/endpoints.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
-import { judge, readAcks, readHecBody } from './reply.ts'
+import { verdictOf, readAcks, readHecBody } from './reply.ts'
 import type { HecReply } from './reply.ts'
 
 const EVENTS = '/services/collector/event'
@@ -79,7 +79,7 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
+    const verdict = verdictOf(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
     if (verdict.kind !== 'failed')
       throw new ConnectorError(
         'bad_reply',

@@ -240,7 +240,7 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
 }
 
 /** By the code in HEC's body and the status; else by the status alone. Never throws. */
-export function judge(reply: HecReply, sent: Sent): Verdict {
+export function verdictOf(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))

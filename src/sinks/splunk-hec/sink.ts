@@ -24,7 +24,7 @@ import { checkCollector, probeCollectors } from './check.ts'
 import { Collector } from './client.ts'
 import { hecFrame } from './body.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
-import { judge, type Sent, type Verdict } from './reply.ts'
+import { verdictOf, type Sent, type Verdict } from './reply.ts'
 
 /** Less than the time that `validate --connect` gives to all checks of a sink. */
 const CHECK_MS = 20_000
@@ -113,7 +113,7 @@ class HecSink implements Sink {
     signal: AbortSignal,
   ): Promise<Verdict> {
     const { endpoint, secrets } = collector
-    const post = async () => judge(await collector.post(channel, body, signal), sent)
+    const post = async () => verdictOf(await collector.post(channel, body, signal), sent)
     let verdict: Verdict
     try {
       await this.#acks.assureOf(collector, signal)
