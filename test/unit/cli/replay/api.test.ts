@@ -196,13 +196,13 @@ test('an order that the daemon refuses ends the command before anything is sent'
 })
 
 test.each([
-  [false, /those of one more step.*\n.*replay from the API \(acme audit\) continues/],
+  [false, /those of one more step.*sends it twice\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
   'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
   async (dryRun, reported) => {
     await running()
-    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
+    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('unreachable', 'broke off')) })
     await expect(replay(setup.context, options({ dryRun }), clock)).rejects.toThrow('broke off')
     expect(setup.heard().stderr).toMatch(reported)
   },
