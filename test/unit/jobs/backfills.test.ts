@@ -210,7 +210,9 @@ test('the same span is joined, another one is refused while the first is under w
   const [first] = await past.backfill({}, SPAN)
   expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
-  await expect(past.backfill({}, NOW)).rejects.toThrow(`over another span is under way (${span})`)
+  await expect(past.backfill({}, NOW)).rejects.toThrow(
+    `is under way already, ${span}; a relative time such as 7d is another span each time`,
+  )
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
     'No source that is switched on',
   )
@@ -264,7 +266,7 @@ test('what is begun of several sources is over one span, whatever another comman
     { stream, spans: [SPAN] },
     { stream: usage, spans: [SPAN] },
   ])
-  expect(await second).toMatch(/acme history.usage over another span is under way/)
+  expect(await second).toMatch(/acme history.usage is under way already/)
 })
 
 test('one that ended whole is told so to who followed it, although another was begun right behind it', async () => {

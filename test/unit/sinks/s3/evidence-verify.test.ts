@@ -470,7 +470,9 @@ it.each([
       if (level === 'fault') faults.push(`${where} ${what}`)
     })
     expect(faults).toEqual([
-      expect.stringMatching(/ was changed: it has more than the \d+ (stored bytes|bytes of lines) that its manifest allows$/),
+      expect.stringMatching(
+        / was changed: it has more than the \d+ (stored bytes|bytes of lines) that its manifest allows$/,
+      ),
     ])
   },
 )
