@@ -24,7 +24,8 @@ const busy = new Set([9, 18, 19, 20, 23, 26, 27])
 
 function verdictOf(reply: HecReply, where: string): string {
   const verdict = judge(reply, { count: 1, bytes: 0, where })
-  return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
+  if (verdict.kind === 'failed') return verdict.error.message
+  return `Splunk at ${where} answered ${reply.status}${reply.hec ? `, ${said(reply.hec)}` : ''}`
 }
 
 /** Why it would accept nothing; undefined: it is up, or busy. */
@@ -140,7 +141,8 @@ export async function checkCollector(
     const reply = await collector.health(signal)
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
-    if (reply.hec && reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
+    if (reply.hec && reply.serverAt !== undefined)
+      results.push(clock(collector, reply.serverAt, expected.now()))
     const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
     const good = token(collector, empty)
     results.push(good)

@@ -2,7 +2,7 @@
 // what cannot be read (invariant 6). No single answer ends a drain if another contradicts it.
 import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { SECOND_US } from '../../core/time.ts'
+import { SECOND_US, secondText } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { withNextStep } from '../http/reply.ts'
 import { horizonUs, isFuture } from './clock.ts'
@@ -103,7 +103,7 @@ function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Gen
     gaps = newGap(cursor, cursor.head)
     if (gaps > 0)
       options.log.error(
-        'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile',
+        'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Run auditferry backfill from there now, and auditferry reconcile once the UTC day is over',
       )
   }
   endDrain(step, drain)
@@ -228,11 +228,13 @@ function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
 function gapAfter(step: Step, position: Position): number {
   const { cursor, options } = step
   if (!cursor.lost || position.at <= cursor.lost.at) return 0
-  const gaps = newGap(cursor, cursor.lost)
+  const { lost } = cursor
+  const gaps = newGap(cursor, lost)
   cursor.lost = null
   if (gaps > 0)
     options.log.error(
-      'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile',
+      'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Run auditferry backfill over that span now, and auditferry reconcile once its UTC day is over',
+      { from: secondText(lost.at / 1000), ...(position.id !== '' && { to: secondText(position.at / 1000) }) },
     )
   return gaps
 }
@@ -297,7 +299,7 @@ async function passed(
     )
   else
     log.error(
-      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Compare that day: auditferry reconcile',
+      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Run auditferry backfill around it now, and auditferry reconcile once its UTC day is over',
     )
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }
