@@ -36,7 +36,7 @@ function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
 }
 
 function printSummary(context: CommandContext, file: string, config: Config): void {
-  context.stdout(`${file}\n  journal ${config.journal.path}\n`)
+  context.stdout(`${file}\n  journal ${config.journal.path} (not opened)\n`)
   for (const workspace of config.workspaces) context.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))

@@ -99,7 +99,7 @@ function selectedDays(
   const text = (day: number) => dayText(day * DAY_MS)
   if (to === undefined && span.fromUs >= today * DAY_US) {
     context.stderr(
-      `error: --to defaults to the last midnight (${text(today)}); to include today, without a result, add --to ${text(today + 1)}, or --to now\n`,
+      `error: --from is not before --to, which defaults to the last midnight (${text(today)}): to include today, without a result, add --to ${text(today + 1)}, or --to now\n`,
     )
     return undefined
   }

@@ -274,8 +274,8 @@ export function closeDatabase(db: Database, judge: (error: unknown) => unknown):
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_corrupt',
-    `The journal ${path} is damaged (${what}). Stop the program and move ${path} and ${path}-wal aside together, or put both back from a backup; ` +
-      'with a new journal reading begins again at the configured start and entries may be sent again. Neither file is ever deleted by this program',
+    `The journal ${path} is damaged (${what}). Stop the service, so that nothing restarts it; move ${path} (and ${path}-wal, if it exists) aside; then start with a new journal, or with ${path} from a backup. ` +
+      'With a new journal reading begins again at the configured start and entries may be sent again; dead letters and quarantine stay in the old file. Neither file is ever deleted by this program',
     { cause },
   )
 }

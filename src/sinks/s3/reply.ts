@@ -85,7 +85,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   RequestTimeTooSkewed: ['misconfigured', 'says that the clock here is wrong: set it by NTP'],
   NoSuchBucket: ['not_found', 'does not exist: check bucket, region and endpoint'],
   NotFound: ['not_found', 'does not exist, or the object does not: check bucket, region and endpoint'],
-  NoSuchKey: ['server_error', 'lost the object while it was written; tried again'],
+  NoSuchKey: ['server_error', 'does not have the object, or lost it while it was written; tried again'],
   PermanentRedirect: elsewhere,
   TemporaryRedirect: ['server_error', 'is moving the bucket; tried again'],
   Redirect: elsewhere,

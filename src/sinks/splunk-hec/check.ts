@@ -24,7 +24,8 @@ const busy = new Set([9, 18, 19, 20, 23, 26, 27])
 
 function verdictText(reply: HecReply, where: string): string {
   const verdict = verdictOf(reply, { count: 1, bytes: 0, where })
-  return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
+  if (verdict.kind === 'failed') return verdict.error.message
+  return `Splunk at ${where} answered ${reply.status}${reply.hec ? `, ${said(reply.hec)}` : ''}`
 }
 
 /** Why it would accept nothing; undefined: it is up, or busy. */

@@ -22,6 +22,9 @@ export interface FrameOptions extends HeaderOptions {
   readonly oversize: 'split' | 'compact' | 'dead_letter'
 }
 
+/** Sizes of messages that were too large, with header, by sequence number. */
+export type OversizeBytes = Map<number, number>
+
 /** A smaller piece of text is useless: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
 /** Bound of all messages of one entry (invariant 4); larger splits would be mostly headers. */
@@ -32,16 +35,20 @@ const COUNT_BYTES = 10
 const SLACK_BYTES = 3 * COUNT_BYTES
 const USUAL_BYTES = 16 * 1024
 const KEPT_BYTES = 1024 * 1024
+/** A batch that is dropped before delivery leaves its sizes here. */
+const MOST_SIZES = 10_000
 
 /** Formats one entry at a time: its text and the header of its message, in reused buffers. */
 class Framer {
   readonly #options: FrameOptions
   readonly #header: Header
+  readonly #oversizeBytes: OversizeBytes
   readonly #head = new ByteWriter(1024)
   readonly #text = new ByteWriter(USUAL_BYTES)
 
-  constructor(options: FrameOptions) {
+  constructor(options: FrameOptions, oversizeBytes: OversizeBytes) {
     this.#options = options
+    this.#oversizeBytes = oversizeBytes
     this.#header = headerOf(options)
   }
 
@@ -79,7 +86,10 @@ class Framer {
     out: ByteWriter,
     format: Format,
   ): void {
-    const { oversize } = this.#options
+    const { oversize, maxMessageBytes } = this.#options
+    const sizes = this.#oversizeBytes
+    if (sizes.size >= MOST_SIZES) sizes.clear()
+    sizes.set(run.firstSeq + index, maxMessageBytes - memory + this.#text.length)
     if (oversize === 'dead_letter') return
     if (oversize === 'compact') {
       if (writeSmaller(run, index, format, memory, this.#text)) {
@@ -122,8 +132,8 @@ class Framer {
   }
 }
 
-export function syslogFrame(options: FrameOptions): Frame {
-  const framer = new Framer(options)
+export function syslogFrame(options: FrameOptions, oversizeBytes: OversizeBytes = new Map()): Frame {
+  const framer = new Framer(options, oversizeBytes)
   return (run, index, out, format) => framer.write(run, index, out, format)
 }
 

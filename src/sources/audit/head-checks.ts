@@ -2,7 +2,7 @@
 // finds the head by time, or skips. No single answer ends a drain if another contradicts it.
 import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { SECOND_US } from '../../core/time.ts'
+import { SECOND_US, secondText } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { withNextStep } from '../http/reply.ts'
 import { isKnownMalformed } from './cursor.ts'
@@ -99,17 +99,17 @@ function endByTime(step: Step, drain: Drain, fromUs: number, { position, failure
     }
   }
   const message =
-    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile'
+    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Run auditferry backfill from there now, and auditferry reconcile once the UTC day is over'
   const gaps = isContradicted ? newGap(step, step.cursor.head, message) : 0
   endDrain(step, drain)
   return lastChunk(step, { gaps })
 }
 
 /** A gap after `head` is reported once, however many polls meet it. */
-function newGap({ cursor, options }: Step, head: Position | null, message: string): number {
+function newGap({ cursor, options }: Step, head: Position | null, message: string, span = {}): number {
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
-  options.log.error(message)
+  options.log.error(message, span)
   return 1
 }
 
@@ -212,8 +212,9 @@ function gapAfter(step: Step, atUs: number): number {
   if (!lost || atUs <= lost.at) return 0
   step.cursor.lost = null
   const message =
-    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile'
-  return newGap(step, lost, message)
+    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Run auditferry backfill over that span now, and auditferry reconcile once its UTC day is over'
+  const to = atUs < Infinity ? { to: secondText(atUs / 1000) } : {}
+  return newGap(step, lost, message, { from: secondText(lost.at / 1000), ...to })
 }
 
 /** The lost entry is no gap if a page shows it again before anything newer. */
@@ -281,7 +282,7 @@ async function passed(
     )
   else
     log.error(
-      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Compare that day: auditferry reconcile',
+      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Run auditferry backfill around it now, and auditferry reconcile once its UTC day is over',
     )
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }

@@ -302,7 +302,7 @@ async function failPage(
   walk.badTries++
   const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
   let outcome: Partial<PageChunk> | undefined
-  let next = 'it is asked for again'
+  let next = 'nothing is skipped, it is asked for again'
   if (take > leastTake) {
     next += `, then in smaller pages${left ? ', until the one entry is found that is at fault' : ''}`
     if (walk.badTries >= BAD_TRIES) narrow(walk, take)
@@ -401,7 +401,7 @@ export async function isRightAfter(
 
 /** The same at each try, so that the log shows one problem. Other ids may be content. */
 function nameOf({ walk: { from }, take }: PageRequest): string {
-  return `the page behind ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
+  return `the page after ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
 }
 
 /** Findings name entries by index, so they are dropped with a group that is cut. */

@@ -41,9 +41,9 @@ const codes: Readonly<Record<number, ErrorCode>> = {
 const advices: Partial<Record<ErrorCode, string>> = {
   bad_request: 'the request was refused as invalid',
   forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
-  not_found: 'there is no such path or entry: check base_url',
+  not_found: 'there is no such path or entry: if this never worked, check base_url',
   redirected: 'it redirects, which is never followed: set base_url to the address of the API',
-  server_error: 'it failed to answer',
+  server_error: 'an error at the API',
   too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
@@ -67,9 +67,12 @@ export const adviceOn = (code: ErrorCode, { source, file }: Pick<Secret, 'source
     ? `the API key was refused: ${keyAdvices[source](file)}`
     : (advices[code] ?? 'this is not an answer of the API')
 
+/** For a source that has had good answers: its base_url is right. */
+export const GONE = 'the API no longer has the entry at which reading continues'
+
 /** Our own requests stay below the limit. Without numbers: repeats have the same message. */
 export const adviceOnLimit = (hintMs: number | undefined): string =>
-  `the rate limit is exceeded: another client uses this key too, as validate --connect does, or rate_limits is set above the API's own; no request is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}`
+  `the API limits requests: none is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}, nothing is lost. If this repeats, another client may use the same key, or rate_limits may be above the API's limit`
 
 /**
  * Upper bound of the memory for a body: its length if the server says that it is small, so that

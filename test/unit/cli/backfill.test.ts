@@ -194,7 +194,7 @@ test('Ctrl-C leaves the backfill running and says so; --cancel ends it', async (
   expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
   expect(setup.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
   expect(await backfill(setup.context, options({ cancel: true }), clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(setup.heard().stdout).toBe('1 backfill cancelled; what it read stays\n')
   expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
   expect(setup.heard().stdout).toBe(
     'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
@@ -231,7 +231,7 @@ test('a backfill whose source is switched off is reported as waiting for it, and
     stderr: 'error: there is no workspace other; there are acme, left\n',
   })
   expect(await backfill(setup.context, options({ cancel: true, ...named }), clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(setup.heard().stdout).toBe('1 backfill cancelled; what it read stays\n')
   expect(choices).toEqual([named])
   await control.close()
 })
@@ -247,6 +247,13 @@ test('a backfill goes on after the daemon restarts', async () => {
   await setup.daemon()
   expect(await following).toBe(0)
   expect(setup.heard().stdout).toContain('done: 75 read')
+})
+
+test('an end in the future is reported: now is used', async () => {
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  expect(await backfill(setup.context, options({ to: dayText(-2) }), clock)).toBe(0)
+  expect(setup.heard().stderr).toBe('auditferry: --to lies in the future: now is used\n')
 })
 
 test('a warning comes first if the span is older than the dedup retention', async () => {

@@ -147,7 +147,7 @@ test('a rate limit lowered since a 429 shows why', () => {
   const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toContain(
-    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again while it does not\n',
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again until 60\n',
   )
 })
 
@@ -176,7 +176,7 @@ test('more requests in the last minute than the lowered limit are shown beside t
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toMatch(/^acme audit .* 60, now 45 /m)
   expect(text).toContain(
-    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again while it does not; the 60 of the last minute were sent before that\n',
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again until 60; the 60 of the last minute were sent before that\n',
   )
 })
 

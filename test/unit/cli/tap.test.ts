@@ -190,7 +190,7 @@ test('an invalid file does not keep tap, backfill --status and backfill --cancel
   expect(setup.heard().stdout).toContain('No backfill is under way')
   const cancel = { config: file, status: false, cancel: true }
   expect(await backfill(setup.context, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
-  expect(setup.heard().stdout).toBe('No backfill was under way: nothing to end\n')
+  expect(setup.heard().stdout).toBe('No backfill was under way: nothing to cancel\n')
   expect(await backfill(setup.context, { ...cancel, source: 'vault.projects' })).toBe(2)
   const begin = { config: file, from: '24h', status: false, cancel: false }
   await expect(backfill(setup.context, begin)).rejects.toThrow('nonsense: unknown key')

@@ -48,7 +48,7 @@ test('if all checks pass, --connect exits 0', async () => {
 test('the summary names the journal', async () => {
   const said: string[] = []
   await connecting(async () => [], undefined, said)
-  expect(said.join('')).toMatch(/\n {2}journal \S+\n {2}workspace /)
+  expect(said.join('')).toMatch(/\n {2}journal \S+ \(not opened\)\n {2}workspace /)
 })
 
 test('before it asks, --connect says that the API counts its requests too', async () => {
@@ -59,7 +59,7 @@ test('before it asks, --connect says that the API counts its requests too', asyn
   }
   await connecting(checks, undefined, said)
   const text = said.join('')
-  expect(text).toMatch(/the API counts this against the key's rate limit, and a daemon .* 429\n.*asked\n/s)
+  expect(text).toMatch(/the few requests to the API count against the key's rate limit\n.*asked\n/s)
 })
 
 test('if a check fails, --connect reports it and exits 78', async () => {

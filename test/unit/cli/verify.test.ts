@@ -41,6 +41,7 @@ beforeAll(async () => {
     await setup.hour()
   }
   writeFileSync(publicKey, setup.keys.publicPem)
+  writeFileSync(join(folder, 'private.pem'), setup.keys.privatePem)
   objects = new Map(setup.bucket.objects)
   const body = objects.get(setup.bucket.keys('manifest/').at(-1) ?? '') ?? Buffer.alloc(0)
   lastHash = sha256(body.subarray(0, body.indexOf(10) + 1))
@@ -84,7 +85,7 @@ describe('a folder', () => {
     expect(code).toBe(1)
     expect(out.split('\n').filter((line) => line.startsWith('fault: '))).toEqual([`fault: ${key} is missing`])
     expect(out).toContain(
-      'NOT proved: 1 fault in 6 objects with 21 entries\n  touched: 4 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04.000000Z to 2026-01-31T00:00:10.000000Z\n',
+      'NOT proved: 1 fault; the manifests list 6 objects with 21 entries\n  affected: 4 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04.000000Z to 2026-01-31T00:00:10.000000Z\n',
     )
   })
 
@@ -101,10 +102,10 @@ describe('a folder', () => {
     const { code, out } = await check()
     expect([code, out]).toEqual([
       1,
-      expect.stringContaining('NOT proved: 4 faults in 4 objects with 14 entries'),
+      expect.stringContaining('NOT proved: 4 faults; the manifests list 4 objects with 14 entries'),
     ])
     expect(out).toMatch(
-      / {2}touched: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
+      / {2}affected: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
     )
     expect(out).toContain('  added by others: 1 object, by name of the sequence numbers 7 to 8\n')
     expect(out).toContain(
@@ -147,12 +148,14 @@ describe('a folder', () => {
 
   it('of a whole bucket is refused, and the likely prefix is suggested', async () => {
     const whole = mkdtempSync(join(folder, 'whole-'))
-    renameSync(copy, join(whole, 'logs'))
-    const { code, err } = await program(whole, '--public-key', publicKey)
-    expect([code, err]).toEqual([
-      2,
-      `error: ${whole}: it has no manifest folder; did you mean ${join(whole, 'logs')}?\n`,
-    ])
+    const logs = join(whole, 'bucket', 'logs')
+    mkdirSync(dirname(logs))
+    renameSync(copy, logs)
+    for (const place of [whole, dirname(logs), join(logs, 'manifest'), join(logs, 'manifest/sink=archive')]) {
+      const { code, err } = await program(place, '--public-key', publicKey)
+      const meant = `error: ${place}: it has no manifest folder; did you mean ${logs}?\n`
+      expect([code, err]).toEqual([2, meant])
+    }
   })
 
   it('with a link for a folder, or a broken link, is not proved, since links are not followed', async () => {
@@ -183,6 +186,7 @@ describe('a folder', () => {
 it.each<[string, string[], string]>([
   ['no key', ['x'], 'expected --public-key'],
   ['an invalid key', ['x', '--public-key', 'package.json'], 'holds no public key'],
+  ['the private key', ['x', '--public-key', 'PRIVATE'], 'it holds a private key: give its public half'],
   [
     'a missing key file',
     ['x', '--public-key', 'nowhere.pem'],
@@ -205,7 +209,8 @@ it.each<[string, string[], string]>([
   ],
   ['an unknown option', ['x', '--key', 'PUBLIC'], 'unknown option'],
 ])('%s is wrong usage', async (_, argv, reported) => {
-  const { code, err } = await program(...argv.map((word) => (word === 'PUBLIC' ? publicKey : word)))
+  const files: Record<string, string> = { PUBLIC: publicKey, PRIVATE: join(folder, 'private.pem') }
+  const { code, err } = await program(...argv.map((word) => files[word] ?? word))
   expect([code, err]).toEqual([2, expect.stringContaining(reported)])
 })
 
@@ -285,7 +290,7 @@ sinks:
       })
     const { code, out } = await verify('s3://acme-audit/other', '--sink', 'archive')
     expect([code, out]).toEqual([1, expect.stringContaining('was made for s3://acme-audit/logs/acme')])
-    expect(out).toContain('NOT proved: 1 fault in')
+    expect(out).toContain('NOT proved: 1 fault; the manifests list')
   })
 
   it('of a sink of another type is wrong usage', async () => {

@@ -172,6 +172,8 @@ const pemBlock = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g
 /** Every public key in a PEM text, by id: after a rotation the file may have the old one too. */
 export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
   const blocks = pem.match(pemBlock) ?? []
+  if (blocks.length === 0 && pem.includes('PRIVATE KEY-----'))
+    throw new Error('it holds a private key: give its public half (openssl pkey -in FILE -pubout)')
   if (blocks.length === 0) throw new Error('it holds no public key in PEM (BEGIN PUBLIC KEY)')
   const keys = blocks.map((block) => {
     try {
@@ -209,7 +211,7 @@ export function openManifest(
   if (!signed) return 'has no signature line of the known form'
   const key = keys.get(signed.key_sha256)
   if (!key)
-    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too`
+    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too, or --public-key is the wrong file`
   if (!verify(null, line, key, Buffer.from(signed.signature, 'base64')))
     return 'was changed: its signature does not fit'
   const manifest = readManifest(Buffer.from(line).toString())

@@ -58,6 +58,7 @@ export function namingFault(object: ManifestObject): string | undefined {
   return undefined
 }
 
+/** The message: what the manifest allows. */
 class TooLong extends Error {}
 /** The store failed: this says nothing about the object's content. */
 class Unread extends Error {}
@@ -105,14 +106,14 @@ async function see(
     for await (const part of read(body)) {
       stored.update(part)
       seen.storedBytes += part.length
-      if (seen.storedBytes > mostStored) throw new TooLong()
+      if (seen.storedBytes > mostStored) throw new TooLong(`${mostStored} stored bytes`)
       yield part
     }
   }
   async function count(source: AsyncIterable<Uint8Array>) {
     for await (const part of source) {
       seen.bytes += part.length
-      if (seen.bytes > mostBytes) throw new TooLong()
+      if (seen.bytes > mostBytes) throw new TooLong(`${mostBytes} bytes of lines`)
       lines.update(part)
       for (let at = part.indexOf(LF); at >= 0; at = part.indexOf(LF, at + 1)) seen.lines++
       seen.lastByte = part.at(-1) ?? seen.lastByte
@@ -152,7 +153,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
   try {
     return contentFault(object, await see(body, place.packed, object))
   } catch (error) {
-    if (error instanceof TooLong) return 'is longer than its manifest says'
+    if (error instanceof TooLong)
+      return `was changed: it has more than the ${error.message} that its manifest allows`
     if (error instanceof Unread) throw error.cause
     const code = errnoOf(error)
     if (endedEarly.has(code))

@@ -8,7 +8,8 @@ import { type ObjectPlace, objectPlace } from './objects.ts'
 const NAMED = 20
 
 const excuses = {
-  newer: 'newer than the last manifest: the next one lists them; not proved',
+  newer:
+    'newer than the last manifest: no manifest lists this yet; if it is genuine, the next one will; not proved',
   older: 'from before evidence was switched on: not proved',
   outside: 'after the end of one chain and before the start of another: not proved',
   blind: 'in the range of a manifest that is missing or bad: not proved',
@@ -90,6 +91,8 @@ export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChai
 const ours = /^(?:workspace=|replay=|manifest\/)/
 /** What the sink's own probes leave. */
 const probe = /^\.auditferry\/(?:check|probe)-[0-9a-z-]+$/
+/** What `verify` meets if it is given a place above or below the right one. */
+const manifestElsewhere = /(?:^|\/)journal=[0-9a-z-]+\/\d{16}\.ndjson$/
 const HIDDEN = '.auditferry/'
 
 const NOT_OURS =
@@ -100,9 +103,11 @@ export function otherNames(tell: Tell) {
   const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }
   let others = 0
+  let manifests = 0
   return {
     add(key: string) {
       if (ours.test(key)) planted.fault(key, NOT_OURS)
+      else if (manifestElsewhere.test(key)) manifests++
       else if (!key.startsWith(HIDDEN)) others++
       else if (!probe.test(key) && hidden.count++ === 0) hidden.first = key
     },
@@ -110,6 +115,12 @@ export function otherNames(tell: Tell) {
       planted.end()
       const more = hidden.count === 1 ? 'is' : `and ${hidden.count - 1} more are`
       if (hidden.count > 0) tell('note', hidden.first, `${more} not what the sink's probes leave there`)
+      if (manifests > 0)
+        tell(
+          'note',
+          '.',
+          `holds ${manifests} of this program's manifests in another place: name the folder or prefix that contains manifest/`,
+        )
       if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
     },
   }

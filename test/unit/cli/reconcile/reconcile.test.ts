@@ -38,6 +38,9 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
     const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
+    expect(stdout).toContain(
+      '- That the journal can still deliver what is PENDING: its contents were not read.\n',
+    )
     expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
     expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
     expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
@@ -328,7 +331,7 @@ test('a span from today without an end is refused with what the end would be, an
   setup.heard()
   expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
   expect(setup.heard().stderr).toBe(
-    `error: --to defaults to the last midnight (${dayText(0)}); to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
+    `error: --from is not before --to, which defaults to the last midnight (${dayText(0)}): to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)

@@ -151,6 +151,14 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stdout).toContain('2 dead letters put back')
   })
 
+  test('retry of an unknown id says only that', async () => {
+    expect(await retryLetters(setup.context, options({ id: [99_999] }))).toBe(1)
+    expect(setup.heard()).toMatchObject({
+      stdout: '',
+      stderr: 'auditferry: no dead letter 99999: see dead-letters list\n',
+    })
+  })
+
   test.each([
     ['sources', 'sources: [vault.projects]'],
     ['types', "types: ['*', '!user:create_query']"],

@@ -197,13 +197,13 @@ test('a request that the daemon refuses ends the command before anything is sent
 })
 
 test.each([
-  [false, /those of one more step.*\n.*replay from the API \(acme audit\) continues/],
+  [false, /those of one more step.*sends it twice\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
   "if the journal's part fails, the command says what goes on without it (dry run: %s)",
   async (dryRun, reported) => {
     await running()
-    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
+    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('unreachable', 'broke off')) })
     await expect(replay(setup.context, options({ dryRun }), clock)).rejects.toThrow('broke off')
     expect(setup.heard().stderr).toMatch(reported)
   },
@@ -465,9 +465,9 @@ test('--status and --cancel ask the daemon, and take no span', async () => {
   expect(await replay(setup.context, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
   expect(setup.heard().stderr).toContain('it takes no --workspace and no --source')
   expect(await replay(setup.context, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
+  expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to cancel\n')
   expect(await replay(setup.context, { ...bare, cancel: true }, clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
+  expect(setup.heard().stdout).toBe('1 replay cancelled; what it put into the journal goes out\n')
   expect(await replay(setup.context, { ...bare, sink: 'siem' }, clock)).toBe(2)
   expect(await replay(setup.context, { ...bare, from: '24h' }, clock)).toBe(2)
 })

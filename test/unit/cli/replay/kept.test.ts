@@ -11,23 +11,32 @@ const step: Replayed = {
 }
 const query = { sink: 'siem', fromUs: 0, toUs: 1, sources: [], runAt: 7 }
 
+const interrupted = /^auditferry: interrupted: 80 entries were queued, and perhaps.*delivered twice/
+const stopped = (queued: string) =>
+  new RegExp(`^auditferry: the replay stopped at an error after queueing ${queued}; what.*sends it twice\n$`)
+
 test.each([
-  [
-    false,
-    /^auditferry: interrupted: 80 entries were queued, and perhaps those of one more step.*delivered twice/,
-  ],
-  [true, /^$/],
-])(
-  'a daemon that dies in the third step is reported with what was queued (dry run: %s)',
-  async (dryRun, reported) => {
+  [false, 3, 'unreachable', 'interrupt', interrupted],
+  [false, 3, 'unreachable', 'error', stopped('80 entries, and perhaps those of one more step')],
+  [false, 3, 'disk_full', 'error', stopped('80 entries')],
+  [false, 1, 'unreachable', 'error', stopped('0 entries, and perhaps those of one more step')],
+  // Nothing can have been queued.
+  [false, 1, 'disk_full', 'error', /^$/],
+  [true, 3, 'unreachable', 'error', /^$/],
+] as const)(
+  'a daemon that dies over a step (dry run: %s, step %s, %s, %s)',
+  async (dryRun, at, code, why, reported) => {
     let asked = 0
+    const stop = new AbortController()
     const replay = async () => {
-      if (++asked === 3) throw new ConnectorError('unreachable', 'gone')
-      return step
+      if (++asked < at) return step
+      if (why === 'interrupt') stop.abort()
+      throw new ConnectorError(code, 'gone')
     }
-    const { context, heard } = openContext()
+    const { context: usual, heard } = openContext()
+    const context = { ...usual, signal: stop.signal }
     const queued = queueKept({ replay }, { ...query, dryRun }, context, { sleep: async () => undefined })
-    await expect(queued).rejects.toMatchObject({ code: 'unreachable' })
+    await expect(queued).rejects.toMatchObject({ code })
     expect(heard().stderr).toMatch(reported)
   },
 )

@@ -64,6 +64,11 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
     expect(await (await reopen()).take('siem', plenty)).toBeUndefined()
   })
 
+  test('where nothing is sent, no receiver sees anything twice', async () => {
+    expect(await replay(setup.context, options({ from: '2026-01-10', to: '2026-01-12' }))).toBe(0)
+    expect(setup.heard().stderr).toBe('')
+  })
+
   test('a format with a replay field needs no warning', async () => {
     const text = readFileSync(setup.config, 'utf8').replace(
       'name: siem, type: file',

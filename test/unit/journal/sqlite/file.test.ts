@@ -444,7 +444,9 @@ describe('damage', () => {
       else mkdirSync(join(folder, 'state', 'spool', 'journal.db'), { recursive: true })
       await expect(open()).rejects.toMatchObject({
         code: 'journal_corrupt',
-        message: expect.stringContaining(`${path}-wal aside`) as string,
+        message: expect.stringContaining(
+          `move ${path} (and ${path}-wal, if it exists) aside; then start`,
+        ) as string,
       })
       expect(readFileSync(path).equals(garbage)).toBe(true)
     },

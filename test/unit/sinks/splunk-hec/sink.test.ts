@@ -537,6 +537,11 @@ test('a collector that never answers is named, beside the results of the others'
 })
 
 test.each([
+  [
+    'a fault of an event that was not sent',
+    [hecReply(200, 17), hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0 })],
+    'answered 400, code 6 "Invalid data format"',
+  ],
   ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
   ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
   ['no server', [{ error: 'unreachable' as const }], 'as scripted'],

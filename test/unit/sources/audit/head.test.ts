@@ -165,6 +165,9 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       expect((await harness.ids()).slice(3)).toEqual(fresh)
       expect(harness.reporter.gaps).toBe(1)
       expect(harness.journal.stats().gaps).toBe(1)
+      expect(harness.log.lines.find((line) => line.includes('Possible gap'))).toMatch(
+        /Run auditferry backfill over that span now, .* \{"from":"\S+Z","to":"\S+Z"\}$/,
+      )
       await wait(harness, 5 * MINUTE)
       await harness.drain()
       expect(harness.reporter.gaps).toBe(1)
