@@ -67,9 +67,7 @@ npm run test:planted                 # all of them
 npm run test:planted -- fsync NORMAL # those whose name has one of these words
 \`\`\`
 
-\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`npm run simulate -- <count> <from>\` runs seeds alone. \`node scripts/planted-docs.ts\` writes this page.
-
-Each line is a bug and the tests that must notice it.
+\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`node scripts/planted-docs.ts\` writes this page.
 
 ${sections.join('\n\n')}
 `
