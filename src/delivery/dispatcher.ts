@@ -51,7 +51,7 @@ export class BatchDispatcher implements Dispatcher {
   readonly #reports: DeliveryReports
   readonly #unconfirmed: Unconfirmed
   readonly #leftInFlight: LeftInFlight
-  readonly #bisection: Bisection
+  readonly #halving: Halving
   readonly #rejectionRun: RejectionRun
   /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
@@ -66,7 +66,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#reports = new DeliveryReports(options)
     this.#unconfirmed = new Unconfirmed(options, this.#reports)
     this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
-    this.#bisection = new Bisection(options)
+    this.#halving = new Halving(options)
     this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
@@ -123,13 +123,13 @@ export class BatchDispatcher implements Dispatcher {
     const again = this.#again.map(({ inFlight }) => inFlight)
     const busy = [...this.#unconfirmed.inFlightBatches, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
+    const maxEntries = Math.min(this.#halving.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
     return { maxEntries, busy, oneLine: this.#rejectionRun.isTooLong }
   }
 
   /** Batches are smaller than usual, to find the entry that the receiver refuses. */
   get #isIsolating(): boolean {
-    return this.#bisection.isUnderWay || this.#rejectionRun.isTooLong
+    return this.#halving.isUnderWay || this.#rejectionRun.isTooLong
   }
 
   /** Throws what the sink throws. */
@@ -205,7 +205,7 @@ export class BatchDispatcher implements Dispatcher {
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
-    const outcome = this.#bisection.narrow(loaded.lines.count, error)
+    const outcome = this.#halving.narrow(loaded.lines.count, error)
     if (outcome) return this.#concludeTry(sending, loaded, outcome, signal)
     this.#release(loaded)
     sending.loaded = undefined
@@ -230,7 +230,7 @@ export class BatchDispatcher implements Dispatcher {
     if (results.left.size === 0) return this.#answer({ inFlight, ...results.whole(loaded) }, signal)
     this.#release(loaded)
     sending.loaded = undefined
-    this.#bisection.widen()
+    this.#halving.widen()
     if (retry) throw retry.error
     this.#rejectionRun.check()
     return 'worked'
@@ -238,7 +238,7 @@ export class BatchDispatcher implements Dispatcher {
 
   /** The next lines of a batch that was answered in part; undefined: all of its lines. */
   #linesLeft({ results }: Sending): ReadonlySet<Seq> | undefined {
-    const most = this.#rejectionRun.isTooLong ? 1 : this.#bisection.maxEntries
+    const most = this.#rejectionRun.isTooLong ? 1 : this.#halving.maxEntries
     return results && new Set([...results.left].slice(0, most))
   }
 
@@ -254,7 +254,7 @@ export class BatchDispatcher implements Dispatcher {
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#ack(loaded, outcome, signal)
-    this.#bisection.widen()
+    this.#halving.widen()
     if (outcome.acknowledged === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
     if (outcome.rejected.some(({ own }) => own !== true)) this.#rejectionRun.check()
@@ -339,10 +339,10 @@ class Prefetch {
   }
 }
 
-// Bisects a batch that the receiver refuses as a whole: halves it until a single entry is left.
+// Halves a batch that the receiver refuses as a whole, until a single entry is left.
 // Then batches grow again.
 
-class Bisection {
+class Halving {
   readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
   /** limit of the next batch */
   maxEntries = Infinity

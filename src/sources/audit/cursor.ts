@@ -216,7 +216,7 @@ export function recordOverlap(cursor: AuditCursor, marks: readonly Position[]): 
   cursor.overlap = overlap.slice(Math.max(0, covering)).slice(-OVERLAP_LENGTH)
 }
 
-/** `behindUs`: how far before the head a new entry was found. */
+/** `lateByUs`: how far before the head a new entry was found. */
 export function recordLateness(cursor: AuditCursor, lateByUs: number, now: number): void {
   const days = Math.max(0, Math.floor((now - cursor.lateSeenAt) / DAY_MS))
   const faded = cursor.lateUs / 2 ** Math.min(days, 40)

@@ -35,7 +35,7 @@ export interface Window {
   readonly version: HistoryVersion
   /** v1 rows may have no time: the window is a UTC day, or the elapsed part of the open one */
   readonly isDay: boolean
-  /** it can be split in halves */
+  /** it can be halved */
   readonly divisible: boolean
 }
 
