@@ -11,8 +11,8 @@ const brokenOff =
 
 export const areaBugs: readonly PlantedBug[] = [
   {
-    name: 'a window of the history is marked as read with its first part',
-    law: '8: a window is done in its last chunk only',
+    name: 'a history window counts as read after its first chunk',
+    invariant: '8: a window is done in its last chunk only',
     edits: [
       {
         file: 'src/sources/history/window.ts',
@@ -31,8 +31,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'the last days of the history are not read again',
-    law: '8: history has no cursor, the last days are re-read',
+    name: 'the history has no lookback',
+    invariant: '8: history has no cursor: the last days are read again',
     edits: [
       {
         file: 'src/sources/history/due.ts',
@@ -44,8 +44,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'two failures in a row narrow the history, however often answers fail by chance',
-    law: '8: a flaky line costs what its failures explain',
+    name: 'two failures in a row narrow the history window on a flaky line',
+    invariant: '8: a flaky line costs what its failures explain',
     edits: [
       {
         file: 'src/sources/history/width.ts',
@@ -57,8 +57,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'an error in the place of an event is quarantined at once, and its window passed',
-    law: '8: a window is passed only where the API answers others',
+    name: 'an error in place of an event is quarantined at once',
+    invariant: '8: a window is skipped only while the API answers others',
     edits: [
       {
         file: 'src/sources/history/window.ts',
@@ -70,8 +70,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a single run of the history leaves the re-reads that are due',
-    law: 'run --once: every re-read that is due since the last run',
+    name: '`run --once` leaves out the history’s lookback',
+    invariant: 'run --once: every lookback that is due since the last run',
     edits: [
       {
         file: 'src/sources/history/due.ts',
@@ -88,8 +88,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a pause while a day was read puts off that it is read again',
-    law: '8: history has no cursor, the last days are re-read',
+    name: 'a pause within a day delays its lookback',
+    invariant: '8: history has no cursor: the last days are read again',
     edits: [
       {
         file: 'src/sources/history/due.ts',
@@ -106,8 +106,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'rows of version 1 are called by their bytes alone',
-    law: '8: v1 rows: hash of the bytes and ordinal among equals',
+    name: 'rows of version 1 are identified by their bytes alone',
+    invariant: '8: v1 rows: hash of the bytes and ordinal among equals',
     edits: [
       {
         file: 'src/sources/history/version.ts',
@@ -124,8 +124,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a day whose ordinals count is asked for with a second more on both sides',
-    law: '8: rows without a timestamp are read in windows of exactly one UTC day',
+    name: 'a day with ordinals is read with a second more on both sides',
+    invariant: '8: rows without a timestamp are read in windows of exactly one UTC day',
     edits: [
       {
         file: 'src/sources/history/window.ts',
@@ -143,8 +143,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'an event that comes again with other content is taken for known',
-    law: 'the same history id with other content is shipped again, as a new version',
+    name: 'an event with changed content counts as known',
+    invariant: 'history: an id with other content is shipped as a new version',
     edits: [
       {
         file: 'src/journal/rules/dedup.ts',
@@ -156,8 +156,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'rows without a time say nothing about the unit',
-    law: '8: the unit of start_time is found, whatever the rows contain',
+    name: 'rows without a time do not count for the unit',
+    invariant: '8: the unit of start_time is found, whatever the rows contain',
     edits: [
       {
         file: 'src/sources/history/unit.ts',
@@ -172,8 +172,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError|were served and 0 are there/,
   },
   {
-    name: 'query text is sent to every sink that names nothing',
-    law: '11: query text is off unless asked for, per workspace and again per sink',
+    name: 'query text is sent to every sink without a setting',
+    invariant: '11: query text is off unless asked for, per workspace and again per sink',
     edits: [
       {
         file: 'src/config/sink.ts',
@@ -192,7 +192,7 @@ export const areaBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a project is reported as deleted when one pass misses it',
-    law: 'vault: two complete passes agree before a deletion is told',
+    invariant: 'vault: two complete passes agree before a deletion is reported',
     edits: [
       {
         file: 'src/sources/vault/pass.ts',
@@ -209,8 +209,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a project that is missing for two passes is reported as deleted, although others moved meanwhile',
-    law: 'vault: a list that shifts while it is paged yields no false deletion',
+    name: 'a project missing in two passes is reported as deleted although others moved',
+    invariant: 'vault: a list that shifts between pages yields no false deletion',
     edits: [
       {
         file: 'src/sources/vault/pass.ts',
@@ -228,8 +228,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'an answer of the history that broke off counts in a reconcile',
-    law: '8: a window is done in its last chunk only',
+    name: 'a cut answer of the history counts in a reconcile',
+    invariant: '8: a window is done in its last chunk only',
     edits: [
       {
         file: 'src/jobs/compare.ts',
@@ -240,14 +240,14 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'answers that break off are counted once, however often they are asked for',
+        title: 'events of an interrupted answer are counted once, however often it is requested',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a backfill does not remember which days it read as which version',
-    law: '8: no day of the history is shipped as both versions',
+    name: 'a backfill forgets the version it read a day as',
+    invariant: '8: no day of the history is shipped as both versions',
     edits: [
       {
         file: 'src/sources/history/range.ts',
@@ -258,14 +258,15 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'days that were read as one version are not read as the other, by whomever they were read',
+        title:
+          'days read in one version are not read in the other, neither after a backfill nor after live reading',
       },
     ],
     says: /AssertionError|no end|waited in vain/,
   },
   {
-    name: 'a content that was never kept is known by its id',
-    law: '10: a hash of the content beside the key, so that a new version is seen',
+    name: 'a content that was never stored counts as known',
+    invariant: '10: a hash of the content beside the key shows a new version',
     edits: [
       {
         file: 'src/journal/sqlite/dedup-index.ts',
@@ -276,14 +277,14 @@ export const areaBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/history-past.test.ts',
-        title: 'what live reading has is not kept again; what changed since is a new version',
+        title: 'known events are not stored again; a changed event is a new version',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'the place of a replay from the API lands before its entries',
-    law: '1: what a page gives and how far the reading is land together or not at all',
+    name: 'a replay from the API stores its cursor before its entries',
+    invariant: '1: entries and cursor are stored together or not at all',
     edits: [
       {
         file: 'src/jobs/jobs.ts',
@@ -296,8 +297,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /the replay lacks \d+ of \d+ entries/,
   },
   {
-    name: 'the place of a backfill lands before its entries',
-    law: '1: a crash before the entries land reads them again',
+    name: 'a backfill stores its cursor before its entries',
+    invariant: '1: after a crash before the append the page is read again',
     edits: [
       {
         file: 'src/jobs/jobs.ts',
@@ -310,8 +311,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /that a whole backfill must have read are missing/,
   },
   {
-    name: 'bytes behind the end of a packed object are taken for nothing',
-    law: 's3: what verify did not compare it does not prove',
+    name: 'bytes after the end of a compressed object are ignored',
+    invariant: 's3: verify proves only what it compared',
     edits: [
       {
         file: 'src/sinks/s3/verify/objects.ts',
@@ -328,8 +329,8 @@ export const areaBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'no receiver is asked before its first delivery',
-    law: 's3: a sink that collects shows at once that its bucket is not there',
+    name: 'no receiver is probed at the start',
+    invariant: 's3: a sink that collects shows at once that its bucket is not there',
     edits: [
       {
         file: 'src/app/app.ts',

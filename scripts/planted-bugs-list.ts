@@ -1,8 +1,8 @@
-// The planted bugs, as data: each breaks one law of the design by one small edit, and names the tests that must notice.
+// The planted bugs, as data: each breaks one invariant by one small edit and names the tests that must notice.
 
 export interface Edit {
   readonly file: string
-  /** stands in the file exactly once */
+  /** occurs in the file exactly once */
   readonly find: string
   readonly replace: string
 }
@@ -17,7 +17,7 @@ const someSeeds: Detector = { seeds: 25, from: 1 }
 export interface PlantedBug {
   readonly name: string
   /** as numbered in the design */
-  readonly law: string
+  readonly invariant: string
   readonly edits: readonly Edit[]
   readonly tests: readonly Detector[]
   /** What the detectors' output must say, so that a bug is not taken for caught because its code does not even run. */
@@ -27,7 +27,7 @@ export interface PlantedBug {
 export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the cursor moves before its entries, in a transaction of its own',
-    law: '1: new entries, their keys and the cursor land together or not at all',
+    invariant: '1: new entries, their keys and the cursor are stored together or not at all',
     edits: [
       {
         file: 'src/journal/sqlite/append.ts',
@@ -43,8 +43,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /expected 'c2' to be 'c1'/,
   },
   {
-    name: 'the conductor hands the cursor over before the entries',
-    law: '1: a crash before the append re-reads, there is no third case',
+    name: 'the ingest loop stores the cursor before the entries',
+    invariant: '1: after a crash before the append the page is read again',
     edits: [
       {
         file: 'src/ingest/loop.ts',
@@ -63,8 +63,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'the sink’s position moves before the receiver has answered',
-    law: '2: below the position all is settled',
+    name: 'the sink’s position moves before the receiver answers',
+    invariant: '2: everything up to the position is acknowledged',
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
@@ -78,8 +78,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /is missing|settled before they were safe/,
   },
   {
-    name: 'a batch is sent before its intent is written',
-    law: '2: each intent is written before it is sent',
+    name: 'a batch is sent before it is recorded as in flight',
+    invariant: '2: a batch is recorded as in flight before it is sent',
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
@@ -103,7 +103,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a batch is given up after eight tries',
-    law: '3: no retry cap',
+    invariant: '3: no retry cap',
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
@@ -126,8 +126,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a line that the receiver wants again counts as accepted',
-    law: '2: the position moves over no entry without a result',
+    name: 'a line to be retried counts as accepted',
+    invariant: '2: the position passes no entry without a result',
     edits: [
       {
         file: 'src/delivery/acknowledgements.ts',
@@ -144,8 +144,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a receiver that refuses everything makes a dead letter of the whole stream',
-    law: '3: what is refused for good is isolated; what the settings spoil is held',
+    name: 'a receiver that rejects everything turns the whole stream into dead letters',
+    invariant: '3: a rejected entry is isolated; wrong settings block',
     edits: [
       {
         file: 'src/delivery/dispatcher.ts',
@@ -164,7 +164,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'at max_bytes the oldest pending entries are dropped',
-    law: '3: no drop-oldest; at max_bytes reading pauses',
+    invariant: '3: no drop-oldest; at max_bytes reading pauses',
     edits: [
       {
         file: 'src/journal/sqlite/append.ts',
@@ -180,14 +180,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'at the bound of owed payload nothing of a part is kept; delivered payload does not count',
+        title: 'at the limit of pending bytes a page chunk is refused whole; delivered bytes do not count',
       },
     ],
     says: /promise resolved/,
   },
   {
-    name: 'quarantine keeps the reason and forgets the bytes',
-    law: '3: what the source sends malformed is quarantined as raw bytes',
+    name: 'quarantine keeps the reason without the bytes',
+    invariant: '3: what the source sends malformed is quarantined as raw bytes',
     edits: [
       {
         file: 'src/journal/sqlite/quarantine.ts',
@@ -198,14 +198,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'what is quarantined can be listed without its bytes, page by page, and read by its id',
+        title: 'quarantine lists without bytes, page by page, and returns the bytes by id',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a refused API key stops the process',
-    law: '3: 401 and 403 are held and tried on slowly',
+    name: 'a rejected API key stops the process',
+    invariant: '3: 401 and 403 block and are retried slowly',
     edits: [{ file: 'src/core/errors.ts', find: "unauthorized: 'block'", replace: "unauthorized: 'exit'" }],
     tests: [
       {
@@ -217,8 +217,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a line is the entry parsed and serialised again',
-    law: '4: bytes, not objects',
+    name: 'a line is the entry parsed and serialised',
+    invariant: '4: bytes, not objects',
     edits: [
       {
         file: 'src/formats/raw.ts',
@@ -239,8 +239,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|is not what the API sent/,
   },
   {
-    name: 'readers may hold all of the room',
-    law: '4: all held bodies and batches stay within 32 MB; no reader keeps a sink waiting',
+    name: 'readers may use the whole memory budget',
+    invariant: '4: all bodies and batches stay within 32 MB; readers never block a sink',
     edits: [
       {
         file: 'src/core/memory-budget.ts',
@@ -261,8 +261,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'what readers hold does not count in the room of all',
-    law: '4: all held bodies and batches of the process together stay within 32 MB',
+    name: 'what readers use does not count in the memory budget',
+    invariant: '4: all bodies and batches of the process stay within 32 MB',
     edits: [
       {
         file: 'src/core/memory-budget.ts',
@@ -279,8 +279,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a sink may hold what is another sink’s share',
-    law: '2: a dead sink holds up nobody else',
+    name: 'a sink takes another sink’s share of memory',
+    invariant: '2: a stalled sink never blocks others',
     edits: [
       {
         file: 'src/core/memory-budget.ts',
@@ -302,8 +302,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a request’s place comes back 60 s after it was sent, not after it was answered',
-    law: '5: never more than the limit in any rolling minute as the server counts it',
+    name: 'a permit is free 60 s after the request, not after the answer',
+    invariant: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
@@ -320,8 +320,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'live reading takes what is guaranteed to jobs and lookback',
-    law: '5: never more than the limit in any rolling minute as the server counts it',
+    name: 'live reading takes the minimum of jobs and lookback',
+    invariant: '5: never more than the limit in any rolling minute as the server counts it',
     edits: [
       {
         file: 'src/sources/http/rate-limiter.ts',
@@ -339,7 +339,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'lookback never runs',
-    law: '6: entries that become visible behind the cursor are found',
+    invariant: '6: late entries are found',
     edits: [
       {
         file: 'src/sources/audit/lookback.ts',
@@ -350,14 +350,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/lookback.test.ts',
-        title: 'an entry late by hours is found by the sweep, and told as late',
+        title: 'lookback finds an entry hours late, and counts it as late',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a page is left although all pages fail',
-    law: '6: only good pages elsewhere prove that a place fails',
+    name: 'a page is skipped although all pages fail',
+    invariant: '6: only good pages elsewhere prove that one page fails',
     edits: [
       {
         file: 'src/sources/audit/page.ts',
@@ -376,7 +376,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: '`run --once` makes no lookback',
-    law: '6: a job each hour finds what the daemon finds',
+    invariant: '6: a job each hour finds what the daemon finds',
     edits: [
       {
         file: 'src/sources/audit/audit.ts',
@@ -387,14 +387,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/once.test.ts',
-        title: 'an entry that becomes visible 18000000 ms late is found by a job each hour, as by the daemon',
+        title: 'an entry that becomes visible 18000000 ms late is found by hourly runs, as by the daemon',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'each poll begins at the head, without an overlap',
-    law: '6: a short overlap at every poll',
+    name: 'a poll begins at the newest entry, without overlap',
+    invariant: '6: a short overlap at every poll',
     edits: [
       {
         file: 'src/sources/audit/cursor.ts',
@@ -405,14 +405,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/sources/audit/head.test.ts',
-        title: 'an entry that became visible a minute late is found by the next poll, without a request more',
+        title:
+          'an entry that becomes visible a minute late is found by the next poll without an extra request',
       },
     ],
     says: /AssertionError/,
   },
   {
     name: 'a time without a zone is read as local',
-    law: '8: zone-less stamps are UTC',
+    invariant: '8: zone-less stamps are UTC',
     edits: [
       {
         file: 'src/core/time.ts',
@@ -430,7 +431,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'commits are synced at checkpoints only: NORMAL for FULL',
-    law: '10: synchronous FULL at every open',
+    invariant: '10: synchronous FULL at every open',
     edits: [
       {
         file: 'src/journal/sqlite/database.ts',
@@ -443,14 +444,14 @@ export const plantedBugs: readonly PlantedBug[] = [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
         title:
-          'every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL',
+          'every open is WAL, exclusive and FULL, also after writes: the driver alone falls back to NORMAL',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'the journal’s file is not held alone',
-    law: '10: a second process is refused',
+    name: 'the journal’s file is not locked',
+    invariant: '10: a second process is refused',
     edits: [
       {
         file: 'src/journal/sqlite/database.ts',
@@ -462,14 +463,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a second process is refused, before and after one in this process was',
+        title: 'a second process is refused, before and after a second open in this process',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a log without its journal is left to SQLite, which deletes it',
-    law: '10: a corrupt store stops the process and is never deleted',
+    name: 'SQLite deletes a log without its journal',
+    invariant: '10: a corrupt store stops the process and is never deleted',
     edits: [
       {
         file: 'src/journal/sqlite/files.ts',
@@ -486,8 +487,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|ENOENT/,
   },
   {
-    name: 'a damaged journal is checked by who may write: its log goes into it at the close',
-    law: '10: a corrupt store stops the process and is never deleted',
+    name: 'checking a damaged journal writes its log into it',
+    invariant: '10: a corrupt store stops the process and is never deleted',
     edits: [
       {
         file: 'src/journal/sqlite/database.ts',
@@ -504,8 +505,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|ENOENT/,
   },
   {
-    name: 'a chunk’s checksum is not looked at',
-    law: '10: a checksum a chunk',
+    name: 'a chunk’s checksum is not compared',
+    invariant: '10: a checksum for each chunk',
     edits: [
       {
         file: 'src/journal/sqlite/chunk-store.ts',
@@ -516,14 +517,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/journal/sqlite/file.test.ts',
-        title: 'a payload that rotted is not delivered: its chunk is named',
+        title: 'a damaged payload is not delivered: the error names its chunk',
       },
     ],
     says: /AssertionError/,
   },
   {
     name: 'dedup keys are times alone',
-    law: '10: the key is source, time and id',
+    invariant: '10: the key is source, time and id',
     edits: [
       {
         file: 'src/journal/rules/dedup.ts',
@@ -535,7 +536,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'ids compare exactly: upper case, an id that is no UUID, and a longer one are others',
+        title: 'ids compare exactly: case, length and ids that are no UUID matter',
       },
       someSeeds,
     ],
@@ -543,7 +544,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a known secret is not masked in the log',
-    law: '11: secrets never reach a log',
+    invariant: '11: secrets never reach a log',
     edits: [
       {
         file: 'src/observability/log.ts',
@@ -560,8 +561,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a bad answer keeps its connection',
-    law: '5: a request that failed is tried again where it may succeed',
+    name: 'a connection is used again after a bad answer',
+    invariant: '5: a failed request is retried where it may succeed',
     edits: [
       {
         file: 'src/platform/connections.ts',
@@ -578,8 +579,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a compression is looked up among what every object has',
-    law: '4: bounded, whatever the API sends',
+    name: 'a compression’s name is looked up in an object literal',
+    invariant: '4: bounded, whatever the API sends',
     edits: [
       {
         file: 'src/sources/http/reply.ts',
@@ -597,8 +598,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|Error/,
   },
   {
-    name: 'small pieces of an answer are held one by one',
-    law: '4: memory is bounded, whatever the API sends',
+    name: 'small pieces of an answer are kept one by one',
+    invariant: '4: memory is bounded, whatever the API sends',
     edits: [
       {
         file: 'src/core/bytes.ts',
@@ -616,7 +617,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'an error message quotes the API key',
-    law: '11: secrets never reach an error message',
+    invariant: '11: secrets never reach an error message',
     edits: [
       {
         file: 'src/sources/http/client.ts',
@@ -629,8 +630,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /the log tells the secret/,
   },
   {
-    name: 'the file sink answers before its bytes are on the disk',
-    law: 'file: on the disk before a line counts as accepted',
+    name: 'the file sink acknowledges before its bytes are on the disk',
+    invariant: 'file: on the disk before a line counts as accepted',
     edits: [
       {
         file: 'src/sinks/file/steps.ts',
@@ -645,8 +646,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|archive: .*is missing|not valid JSON|string literal in JSON/,
   },
   {
-    name: 'after a crash the file sink goes on at the end of the file, torn or not',
-    law: 'file: a torn tail is cut, no line twice',
+    name: 'after a crash the file sink continues after a torn line',
+    invariant: 'file: a torn line is cut, no line twice',
     edits: [
       {
         file: 'src/sinks/file/sink.ts',
@@ -670,7 +671,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the file sink leaves what follows a batch’s equal part',
-    law: 'file: the equal prefix counts, the rest is cut',
+    invariant: 'file: the equal prefix counts, the rest is cut',
     edits: [
       {
         file: 'src/sinks/file/sink.ts',
@@ -688,7 +689,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'HEC: code 6 with N counts as all accepted',
-    law: 'splunk_hec: on code 6 the prefix is committed, nothing after it',
+    invariant: 'splunk_hec: on code 6 the prefix is committed, nothing after it',
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
@@ -706,8 +707,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'HEC: code 6 parks the whole batch',
-    law: 'splunk_hec: only what is named is refused',
+    name: 'HEC: code 6 makes the whole batch dead letters',
+    invariant: 'splunk_hec: only the named event is rejected',
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
@@ -726,7 +727,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'HEC: a sign-in page with 200 counts as success',
-    law: 'splunk_hec: only what Splunk itself answers settles a batch',
+    invariant: 'splunk_hec: only Splunk’s own answer acknowledges a batch',
     edits: [
       {
         file: 'src/sinks/splunk-hec/reply.ts',
@@ -739,8 +740,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /splunk: .*is missing/,
   },
   {
-    name: 'HEC: what is accepted counts, acknowledged or not',
-    law: 'splunk_hec: with acknowledgements a batch is owed until the indexers have it',
+    name: 'HEC: an accepted batch counts without its acknowledgement',
+    invariant: 'splunk_hec: with acknowledgements a batch is pending until the indexers have it',
     edits: [
       {
         file: 'src/sinks/splunk-hec/acks.ts',
@@ -758,8 +759,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|settled before they were safe/,
   },
   {
-    name: 'HEC: batches that wait share a channel',
-    law: 'splunk_hec: an id means one batch, whatever restarts',
+    name: 'HEC: waiting batches share a channel',
+    invariant: 'splunk_hec: an id means one batch, whatever restarts',
     edits: [
       {
         file: 'src/sinks/splunk-hec/client.ts',
@@ -776,8 +777,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|settled before they were safe/,
   },
   {
-    name: 'HEC: a channel is used again though a batch on it was never answered',
-    law: 'splunk_hec: an id means one batch, whatever restarts',
+    name: 'HEC: a channel with an unanswered batch is used again',
+    invariant: 'splunk_hec: an id means one batch, whatever restarts',
     edits: [
       {
         file: 'src/sinks/splunk-hec/sink.ts',
@@ -794,8 +795,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'HEC: an acknowledgement is waited for without end',
-    law: 'splunk_hec: what is never acknowledged goes out again after ack_timeout',
+    name: 'HEC: an acknowledgement is awaited for ever',
+    invariant: 'splunk_hec: an unacknowledged batch is sent again after ack_timeout',
     edits: [
       {
         file: 'src/sinks/splunk-hec/acks.ts',
@@ -814,8 +815,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|still owed|is missing/,
   },
   {
-    name: 'HEC: `false` is taken for failed',
-    law: 'splunk_hec: `false` only means not yet, or told already',
+    name: 'HEC: `false` counts as failed',
+    invariant: 'splunk_hec: `false` only means not yet, or answered before',
     edits: [
       {
         file: 'src/sinks/splunk-hec/acks.ts',
@@ -832,8 +833,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'what an acknowledgement needs is not kept with its batch',
-    law: '2: after a crash a pending acknowledgement is asked for',
+    name: 'the in-flight record lacks what the acknowledgement needs',
+    invariant: '2: after a crash a pending acknowledgement is queried',
     edits: [
       {
         file: 'src/delivery/acknowledgements.ts',
@@ -850,8 +851,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'objects are framed without their sink’s content policy',
-    law: '11: what a sink may not see it never gets',
+    name: 'objects are made without their sink’s content policy',
+    invariant: '11: a sink never gets what its policy denies',
     edits: [
       {
         file: 'src/delivery/objects.ts',
@@ -869,8 +870,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'what is sent again passes by the entries that a sink may not have',
-    law: '11: what a sink may not see it never gets',
+    name: 'a resend ignores what a sink’s policy denies',
+    invariant: '11: a sink never gets what its policy denies',
     edits: [
       {
         file: 'src/delivery/policy.ts',
@@ -887,8 +888,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'a name written with escapes is not changed',
-    law: '11: what a sink may not see it never gets',
+    name: 'a field name written with escapes is not redacted',
+    invariant: '11: a sink never gets what its policy denies',
     edits: [
       {
         file: 'src/core/json.ts',
@@ -906,8 +907,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError|Property failed/,
   },
   {
-    name: 'a canary goes out before it is noted',
-    law: '5: one prompt an interval, across restarts too',
+    name: 'a canary is sent before it is recorded',
+    invariant: '5: one prompt an interval, across restarts too',
     edits: [
       {
         file: 'src/canary/canary.ts',
@@ -924,8 +925,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     says: /AssertionError/,
   },
   {
-    name: 'what a replay reads again lands before the place of its walk',
-    law: '1: entries and the place of the reading land together or not at all',
+    name: 'a replay stores what it reads before its own cursor',
+    invariant: '1: entries and cursor are stored together or not at all',
     edits: [
       {
         file: 'src/journal/sqlite/replay.ts',
@@ -936,14 +937,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'it goes on after a restart where it stood, and nothing comes twice',
+        title: 'a replay continues after a restart where it was, without duplicates',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a replay forgets what of a page under way it sent already',
-    law: '1: nothing is sent twice without need',
+    name: 'a replay forgets what it has sent of the current page',
+    invariant: '1: nothing is sent twice without need',
     edits: [
       {
         file: 'src/jobs/sent-pages.ts',
@@ -954,14 +955,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page that is broken off by death after 2 of its parts is read again',
+        title: 'after a crash 2 page chunks into a page, the page is read again without duplicates',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'what a replay sent of an answer that broke off is forgotten',
-    law: '1: nothing is sent twice without need',
+    name: 'a replay forgets what it has sent of a cut answer',
+    invariant: '1: nothing is sent twice without need',
     edits: [
       {
         file: 'src/ingest/loop.ts',
@@ -972,14 +973,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/jobs/replays.test.ts',
-        title: 'a page of which parts were sent and whose answer then breaks off is read again',
+        title:
+          'a page whose answer breaks off after some page chunks were sent is read again without duplicates',
       },
     ],
     says: /AssertionError/,
   },
   {
     name: 'a replay goes out to every sink',
-    law: '2: a replay is for one sink alone',
+    invariant: '2: a replay is for one sink alone',
     edits: [
       {
         file: 'src/journal/sqlite/replay.ts',
@@ -991,14 +993,14 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/contract/journal.test.ts',
-        title: 'is put at the end though it is known: marked, for its sink alone',
+        title: 'appends known entries too: marked, for its sink only',
       },
     ],
     says: /AssertionError/,
   },
   {
-    name: 'a day that the journal keeps in part counts as whole',
-    law: '3: nothing is dropped',
+    name: 'a day that the journal has in part counts as complete',
+    invariant: '3: nothing is dropped',
     edits: [
       {
         file: 'src/cli/replay/plan.ts',
@@ -1009,7 +1011,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     tests: [
       {
         file: 'test/unit/cli/replay/api.test.ts',
-        title: 'what is left of such a day in the journal is not sent from there',
+        title: "the journal's part of such a day is not sent",
       },
     ],
     says: /AssertionError/,

@@ -47,9 +47,9 @@ function unfit(): string[] {
 
 async function page(): Promise<string> {
   const groups = new Map<string, string[]>()
-  for (const { name, law, tests } of plantedBugs) {
-    const held = law.slice(0, law.indexOf(':'))
-    const title = /^\d+$/.test(held) ? `Invariant ${held}` : `\`${held}\``
+  for (const { name, invariant, tests } of plantedBugs) {
+    const kept = invariant.slice(0, invariant.indexOf(':'))
+    const title = /^\d+$/.test(kept) ? `Invariant ${kept}` : `\`${kept}\``
     const detectors = [...new Set(tests.map((test) => ('seeds' in test ? 'simulation' : `\`${test.file}\``)))]
     const line = `- ${name}: ${detectors.join(', ')}`
     groups.set(title, [...(groups.get(title) ?? []), line])
@@ -67,9 +67,7 @@ npm run test:planted                 # all of them
 npm run test:planted -- fsync NORMAL # those whose name has one of these words
 \`\`\`
 
-\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`npm run simulate -- <count> <from>\` runs seeds alone. \`node scripts/planted-docs.ts\` writes this page.
-
-Each line is a bug and the tests that must notice it.
+\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`node scripts/planted-docs.ts\` writes this page.
 
 ${sections.join('\n\n')}
 `
@@ -81,7 +79,7 @@ if (import.meta.main) {
   const faults = unfit()
   const fresh = await page()
   if (fresh !== textOf(PAGE)) {
-    if (only) faults.push(`${PAGE} does not tell what the list says: run node scripts/planted-docs.ts`)
+    if (only) faults.push(`${PAGE} differs from the list: run node scripts/planted-docs.ts`)
     else writeFileSync(join(root, PAGE), fresh)
   }
   for (const fault of faults) console.error(fault)

@@ -140,9 +140,7 @@ interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' |
   readonly metrics: Metrics
 }
 
-/**
- * The values that the status registry queries. They depend on the registry, so they are set later.
- */
+/** The values that the status registry queries. They depend on it, so they are set later. */
 interface RegistryQueries {
   readonly readings: readonly Reading[]
   readonly jobs: StreamJobs
@@ -226,9 +224,7 @@ async function instanceOf({ state }: HasState, { random }: Environment): Promise
 const PRUNE_EVERY_MS = 60_000
 /** How often the journal and each secret are checked in their place. */
 const CHECK_EVERY_MS = 20_000
-/**
- * At a stop a running delivery gets this long, so that its receiver does not get the same again.
- */
+/** At a stop a running delivery gets this long: otherwise its receiver gets the same again. */
 const FINISH_MS = 2_500
 /** Then it is aborted, and running requests get this long; their state is in the journal anyway. */
 const STOP_MS = 3_500
@@ -252,6 +248,8 @@ class Running {
   #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
+  /** the journal is damaged, and that ended the run */
+  #isDamaged = false
 
   constructor(parts: RunningParts) {
     this.#parts = parts
@@ -290,6 +288,7 @@ class Running {
     } catch (error) {
       // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
       // as it may.
+      this.#isDamaged = error instanceof ConnectorError && error.code === 'journal_corrupt'
       this.#stopping.abort()
       throw error
     }
@@ -332,7 +331,7 @@ class Running {
   }
 
   async #stop(): Promise<void> {
-    const { journal, registry, environment, readings, sinkDeliveries, comparing, taps } = this.#parts
+    const { journal, registry, environment, readings, sinkDeliveries, jobs, comparing, taps } = this.#parts
     const { clock, log } = environment
     const { sinks } = registry.status()
     // After a refused start there is nothing to report.
@@ -349,8 +348,15 @@ class Running {
     await within(CLOSE_MS, clock, journal.close())
     if (!this.#running) return
     const pending = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
-    if (pending === 0) log.info('Stopped: everything is delivered')
-    else log.info('Stopped: undelivered entries wait in the journal for the next start', { pending })
+    const unfinished = jobs.list().filter(({ endedAt }) => endedAt === undefined).length
+    const more = unfinished > 0 ? { jobs: unfinished } : {}
+    if (this.#isDamaged)
+      log.info('Stopped: the journal is damaged, and undelivered entries are in it', { pending })
+    else if (pending > 0)
+      log.info('Stopped: undelivered entries wait in the journal for the next start', { pending, ...more })
+    else if (unfinished > 0)
+      log.info('Stopped: everything read is delivered; unfinished jobs continue at the next start', more)
+    else log.info('Stopped: everything is delivered')
   }
 }
 

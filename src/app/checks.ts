@@ -207,10 +207,7 @@ export const agentBeside = (
   instance: string | undefined,
 ): string => `auditferry/${version} (${instance === undefined ? command : `instance ${instance}`})`
 
-/**
- * A client for a few requests beside the daemon, under the configured limit but not counted by the
- * daemon.
- */
+/** For a few requests beside the daemon: keeps the limit, but the daemon does not count them. */
 export function clientBeside(
   { base_url: baseUrl, api_key: apiKey, rate_limits: limits }: WorkspaceConfig,
   area: keyof WorkspaceConfig['rate_limits'],

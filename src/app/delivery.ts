@@ -39,10 +39,7 @@ import type { Network, Environment } from './environment.ts'
 
 /** How long a sink may take to close before the shutdown continues without it. */
 const CLOSE_MS = 500
-/**
- * In a single run: how soon an open object or a lingering batch notices that nothing more will
- * come.
- */
+/** In a single run: how soon an open object or lingering batch notices that no more will come. */
 const RECHECK_MS = 250
 
 export interface SinkDelivery extends LoopOptions {
@@ -127,10 +124,7 @@ export const lineFingerprint = (
   { shapes }: Pick<Policy, 'shapes'>,
 ): string => hashOf([format, shape, ...shapes])
 
-/**
- * An object's name depends on everything in it: other entries make another object.
- * @internal for tests
- */
+/** An object's name depends on everything in it, so on the filters too. @internal for tests */
 export const objectFingerprint = (
   { format, sources, types }: Pick<SinkConfig, 'format' | 'sources' | 'types'>,
   { shape }: Pick<ObjectSink, 'shape'>,
@@ -148,9 +142,7 @@ const noHooks: SinkHooks = {
   },
 }
 
-/**
- * Specific to the journal: two journals may be in one folder, each with a sink of the same name.
- */
+/** Per journal: two journals in one folder may each have a sink of the same name. */
 const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
 
 /** Call before any delivery. Files that cannot be removed do not prevent the start. */
@@ -232,8 +224,7 @@ function hostOf(config: Config, workspace: string): string {
   return url === undefined ? workspace : addressOf(url).host
 }
 
-// Warnings of sinks, kept in the journal for their day, so that a restart or reload at night does not
-// clear them unread.
+// Warnings of sinks, kept in the journal for their day: a restart or reload does not clear them.
 
 const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
@@ -264,7 +255,7 @@ export function sinkWarningsOf(
         const warning = jsonOf(warningSchema, text ?? '')
         if (!warning) continue
         const now = clock.now()
-        // The clock was set back meanwhile: the time is unknown, but the warning must still be shown.
+        // After the clock was set back the time is unknown, but the warning must still show.
         const sinceAt = Math.min(warning.sinceAt, now)
         if (now < sinceAt + DAY_MS) show(code, warning.message, sinceAt)
       }
@@ -283,13 +274,13 @@ export async function retryWantedDeadLetters(
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
-  const judges = new Map(sinks.map((sink) => [sink.name, judgeOf(journal, sink)]))
+  const reasons = new Map(sinks.map((sink) => [sink.name, reasonOf(journal, sink)]))
   const wanted: number[] = []
   const left = new Map<string, LeftDeadLetters>()
   for (const letter of await journal.deadLetters(query)) {
     const { id, sink } = letter
-    const judge = judges.get(sink)
-    const why = judge ? await judge(letter) : 'not_configured'
+    const reason = reasons.get(sink)
+    const why = reason ? await reason(letter) : 'not_configured'
     if (why === undefined) wanted.push(id)
     else left.set(`${sink} ${why}`, { sink, why, count: (left.get(`${sink} ${why}`)?.count ?? 0) + 1 })
   }
@@ -301,7 +292,7 @@ export async function retryWantedDeadLetters(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function judgeOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+function reasonOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {
@@ -322,10 +313,7 @@ function sliceOf({ stream, seq, type, sink }: DeadLetter, raw: Uint8Array): Chun
 
 // Which entries of the journal a sink wants: its own sources and types.
 
-/**
- * The sink's own sources and types, also for replays; entries addressed to one sink are only for
- * that sink.
- */
+/** The sink's own sources and types, also for replays; nothing addressed to another sink. */
 function entryFilterOf(config: SinkConfig): (slice: ChunkSlice, index: number) => boolean {
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)

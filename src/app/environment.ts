@@ -15,9 +15,7 @@ export interface Environment {
   readonly random: Random
   readonly log: Log
   readonly disk: Disk
-  /**
-   * A workspace has no `tls` keys, so its certificate errors name the variables of the environment.
-   */
+  /** A workspace has no `tls` keys: its certificate errors name the environment's variables. */
   network(to: 'api' | 'sink', tls?: TlsOptions): Network
   readonly connect: Connect
   readonly datagrams: OpenDatagrams

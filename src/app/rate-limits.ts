@@ -50,10 +50,7 @@ function unlessFull(error: unknown): void {
 export class RateLimiters {
   readonly #workspaces: readonly Asking[]
   readonly #options: RateLimitersOptions
-  /**
-   * by workspace name: the keys whose limit counts its requests, and until when; the key in use has
-   * no end
-   */
+  /** by workspace: the keys whose limit counts its requests, and until when; no end: the current */
   readonly #counting = new Map<string, Map<string, number>>()
   /** by key: the workspaces that have used it */
   readonly #users = new Map<string, Set<Asking>>()

@@ -19,7 +19,7 @@ import type { RateLimitStatus } from '../observability/status.ts'
 import { prompted } from '../sources/assistant/assistant.ts'
 import { AuditSource } from '../sources/audit/audit.ts'
 import { openAuditCursor } from '../sources/audit/cursor.ts'
-import type { SentTimes } from '../sources/audit/own-fetches.ts'
+import type { SentTimes } from '../sources/audit/cursor.ts'
 import { AuditRange } from '../sources/audit/range.ts'
 import { paceOf } from '../sources/audit/step.ts'
 import { openHistoryCursor, deliverableFromUs } from '../sources/history/cursor.ts'
@@ -264,10 +264,7 @@ function asking(
   }
 }
 
-/**
- * A usage event is recognised by its user, who is known only from the audit entry or the query
- * event.
- */
+/** Only the audit entry or the query event reveal the user who identifies a usage event. */
 function searchable(on: readonly SourceName[]): readonly TraceSource[] {
   const sources = traceSources.filter((source) => on.includes(source))
   return sources.length === 1 && sources[0] === 'history.usage' ? [] : sources

@@ -50,7 +50,7 @@ export class Judge {
     if (!missed) return
     const missing = this.#missing(missed)
     if (missing.length > 0) this.#alarm(missed, missing)
-    // Its missing traces are no longer searched.
+    // Its missing traces are no longer looked for.
     else memory.missed = undefined
   }
 
@@ -58,10 +58,7 @@ export class Judge {
     this.#options.canary.seen(trace, Math.max(0, at - sentAt))
   }
 
-  /**
-   * A prompt was answered. Missing traces of an earlier one stay reported until a round is
-   * complete.
-   */
+  /** A prompt was answered. Missing traces of earlier ones stay reported until a complete round. */
   promptAnswered({ missed }: CanaryMemory): void {
     const { reporter } = this.#options
     if (missed) reporter.state('failing', this.#alarmed)
@@ -139,10 +136,7 @@ interface FailureContext {
   readonly intervalMs: number
 }
 
-/**
- * Logs why no prompt could be sent, and returns how long to wait. Throws errors that waiting cannot
- * fix.
- */
+/** Logs why no prompt was sent; returns how long to wait. Throws what waiting cannot fix. */
 export function delayAfter(
   error: unknown,
   { log, reporter, random, intervalMs }: FailureContext,

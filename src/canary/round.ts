@@ -77,7 +77,7 @@ export class CanaryStore {
 // Progress of the sinks with a canary's traces: by their positions in the journal, and by their
 // dead letters.
 
-/** Dead letters searched per step. */
+/** Dead letters examined per step. */
 const PAGE = 1_000
 
 /** A sink and the source of the trace that it must receive. */
@@ -129,7 +129,7 @@ async function isDeadLetter(journal: DeadLetters, sink: string, entryId: string)
   }
 }
 
-// The places where our own prompt is searched: one per source, one per sink.
+// Where our own prompt is looked for: one place per source, one per sink.
 
 export const stageOf = {
   audit: 'audit',

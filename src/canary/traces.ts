@@ -38,10 +38,7 @@ interface Trace {
   readonly user: string | undefined
 }
 
-/**
- * The first entry that is a trace. An entry of a distant time or another type costs only a
- * comparison.
- */
+/** The first entry that is a trace. A distant time or another type costs only a comparison. */
 export function traceIn(source: TraceSource, entries: Entries, sought: Sought): Trace | undefined {
   for (const index of candidates(source, entries, sought)) {
     const found = traceAt(source, entries, index, sought)

@@ -68,6 +68,7 @@ export async function backfill(
   const connect = () => connectControl(config.journal.path)
   const client = await connect()
   if (!client) return withoutDaemon(context, file, texts)
+  if (span.toUs > clock.now() * 1000) context.stderr('auditferry: --to lies in the future: now is used\n')
   warnOfRepeats(context, span.fromUs, config, clock)
   return follow(context, texts, await client.jobs.backfill(streams, span), connect, clock)
 }

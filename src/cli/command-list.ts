@@ -161,7 +161,7 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'backfill',
-    summary: 'let the daemon read a span of the past again, and deliver what it does not know yet',
+    summary: 'let the daemon read a period of the past again and deliver entries that are missing',
     options: (command) =>
       withConfig(command)
         .option(
@@ -183,7 +183,7 @@ export const specs: readonly CommandSpec[] = [
         .requiredOption('--from <time>', 'first day: a time, a day, or a span back from now such as 7d')
         .option(
           '--to <time>',
-          'end, excluded (default: the last midnight UTC); --to now also shows today, without a verdict',
+          'end, excluded (default: the last midnight UTC); --to now includes today, without a result, since it is not complete',
         )
         .option('--workspace <name>', 'only this workspace')
         .option('--json', 'print the report as JSON', false),
@@ -201,7 +201,7 @@ export const specs: readonly CommandSpec[] = [
   },
   {
     name: 'tap',
-    summary: 'print live samples of the lines for a sink; needs tap: true at the sink',
+    summary: 'print live samples of the lines for a sink; the sink needs tap: true',
     options: (command) =>
       withConfig(command)
         .requiredOption('--sink <name>', 'the sink')

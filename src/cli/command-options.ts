@@ -93,7 +93,7 @@ export const verifyOptions = (command: Command) =>
     .option('--until <time>', 'fail unless the manifests reach this time, such as 2026-01-31T00:00:00Z')
     .option(
       '--last-manifest <sha256>',
-      'sha256 of a manifest, as printed by an earlier verify, that must still exist; may be repeated',
+      'sha256 of a manifest, as printed by an earlier verify: it must still exist; may be repeated',
       each,
       [],
     )
@@ -118,7 +118,7 @@ export const replayOptions = (command: Command) =>
     .addOption(
       new Option(
         '--only <where>',
-        'take entries only from here (default: from the journal for days that it still has completely, from the API for the others)',
+        'read entries only from the journal or the API (default: the journal for days that it has completely, the API for the others)',
       ).choices(['journal', 'api']),
     )
     .option('--dry-run', 'count entries by source and day; send nothing and do not ask the API', false)
@@ -134,7 +134,7 @@ export function apiOptions(command: Command): Command {
   operation.argChoices = [...operationNames]
   return withConfig(command)
     .addArgument(operation)
-    .option('--workspace <name>', 'whose key to use (default: the only workspace)')
+    .option('--workspace <name>', 'use the key of this workspace (default: the only one)')
     .option('--param <name=value>', 'a parameter; may be repeated', each, [])
     .option('--body <@file>', 'send this file as a JSON body, or - for standard input, instead of a form')
     .option(
@@ -146,7 +146,7 @@ export function apiOptions(command: Command): Command {
     .option('--output <file>', 'write the answer to a new file of mode 0600')
     .addHelpText(
       'after',
-      "\nIt sends one request, which counts against the key's rate limit: if the daemon uses all of it in the\nsame minute, it may have to wait out a 429. The answer is content: it goes to standard output only.",
+      "\nIt sends one request, which counts against the key's rate limit. The answer is content: it goes to standard output only.",
     )
 }
 

@@ -144,9 +144,9 @@ const farewell = ({ entries }: DemoHome, data: string) => `
 Stopped. Nothing is lost: what was read and not delivered yet waits in the journal.
 
   what arrived   ${entries}
-  go on          ${program()} demo --data ${data}
+  continue       ${program()} demo --data ${data}
 
-Within ${RESUME_HOURS} hours it goes on where it was, and nothing is there twice; later it begins anew.
+Within ${RESUME_HOURS} hours it continues where it was, without duplicates; later it starts from the beginning.
 `
 
 function welcome({ config, entries, before }: DemoHome, page: string, api: string, pid = 0): string {

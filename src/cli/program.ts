@@ -11,7 +11,8 @@ import { type CommandSpec, specs } from './command-list.ts'
 const completionSpec: CommandSpec = {
   name: 'completion',
   summary: 'print the completion script of a shell: source <(auditferry completion bash)',
-  options: (command) => command.addArgument(new Argument('<shell>', 'whose script').choices(shells)),
+  options: (command) =>
+    command.addArgument(new Argument('<shell>', 'the shell to complete in').choices(shells)),
   run: (context: CommandContext, _: object, shell: Shell) => completion(context, completed(), shell),
 }
 const all = [...specs, completionSpec]
@@ -88,7 +89,7 @@ function codeOf(error: unknown, argv: readonly string[], context: CommandContext
 export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
   let code: number = exitCodes.done
   const program = new Command('auditferry')
-    .description("Ships a workspace's audit log into a security team's SIEM, whole.")
+    .description("Ships a workspace's audit log to a security team's SIEM, complete and byte for byte.")
     .version(context.version, '-V, --version')
     .exitOverride()
     .configureOutput({ writeOut: context.stdout, writeErr: context.stderr })

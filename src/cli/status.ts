@@ -147,7 +147,7 @@ function faultLines(parts: readonly Part[], report: StatusReport, ago: Ago): str
     .map(({ name, error }) => {
       if (!error) return ''
       const next = nextTryText(error.next_try_at, Date.parse(report.reported_at))
-      return `  ${name}: ${printable(faultText(error, report))} (${error.code}, trouble began ${ago(error.since)}${next})\n`
+      return `  ${name}: ${printable(faultText(error, report))} (${error.code}, began ${ago(error.since)}${next})\n`
     })
     .join('')
 }

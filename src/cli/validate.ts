@@ -36,7 +36,7 @@ function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
 }
 
 function printSummary(context: CommandContext, file: string, config: Config): void {
-  context.stdout(`${file}\n  journal ${config.journal.path}\n`)
+  context.stdout(`${file}\n  journal ${config.journal.path} (not opened)\n`)
   for (const workspace of config.workspaces) context.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
@@ -48,9 +48,7 @@ async function connect(
   context: CommandContext,
   checks: ConnectChecks,
 ): Promise<{ readonly failed: number; readonly all: number }> {
-  context.stdout(
-    "asking each API and sink; the API counts this against the key's rate limit, and a daemon that uses all of it within the same minute may have to wait out a 429\n",
-  )
+  context.stdout("asking each API and sink; the few requests to the API count against the key's rate limit\n")
   const results = await checks(config, context)
   for (const { what, ok, message } of results)
     context[ok ? 'stdout' : 'stderr'](`  ${ok ? 'ok  ' : 'FAIL'} ${what}: ${printable(message)}\n`)

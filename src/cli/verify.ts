@@ -1,6 +1,6 @@
 // `verify`: does a bucket, or a copy in a folder, hold what its signed manifests list? Reads only.
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { isExposed } from '../config/fields.ts'
 import { reasonOf } from '../config/references.ts'
 import { errnoOf } from '../core/errors.ts'
@@ -135,9 +135,9 @@ export function verifyPlaceOf(
 ): VerifyPlace {
   const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
   if (where !== undefined && !address && options.sink === undefined && !where.includes('://')) {
-    const deeper = manifestFolderIn(where)
-    if (deeper !== undefined)
-      throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(deeper)}?`)
+    const meant = prefixNear(where)
+    if (meant !== undefined)
+      throw new WrongUsage(`${where}: it has no manifest folder; did you mean ${printableName(meant)}?`)
     return { store: folderEvidence(where), close: () => Promise.resolve() }
   }
   if (where !== undefined && !address)
@@ -153,13 +153,13 @@ export function verifyPlaceOf(
   return bucketPlace(context, known ? { ...known, ...named } : optionsOf(options, named))
 }
 
-/** In a copy of a whole bucket, the sink's prefix is a folder of its own. */
-function manifestFolderIn(folder: string): string | undefined {
+/** In a copy of a whole bucket, the sink's prefix lies deeper; the manifest folder lies in it. */
+function prefixNear(folder: string): string | undefined {
   const hasManifests = (name: string) => existsSync(join(name, 'manifest'))
   if (!existsSync(folder) || !statSync(folder).isDirectory() || hasManifests(folder)) return undefined
-  return readdirSync(folder)
-    .map((name) => join(folder, name))
-    .find(hasManifests)
+  const [, above] = /^(.*)\/manifest(?:\/sink=[^/]*(?:\/journal=[^/]*)?)?$/.exec(resolve(folder)) ?? []
+  const [inside] = globSync(['*/manifest', '*/*/manifest'], { cwd: folder })
+  return above ?? (inside === undefined ? undefined : join(folder, dirname(inside)))
 }
 
 /** Bucket and keys of a sink in the daemon's configuration. */
@@ -275,7 +275,7 @@ function touchedLines({ touched: { listed, planted }, chains }: Verified): strin
       }),
   )
   return [
-    ...(listed ? [`  touched: ${entriesText(listed.entries)}, ${spanText(listed)}`] : []),
+    ...(listed ? [`  affected: ${entriesText(listed.entries)}, ${spanText(listed)}`] : []),
     ...(planted
       ? [`  added by others: ${many(planted.count, 'object')}, by name of the ${spanText(planted)}`]
       : []),
@@ -290,7 +290,7 @@ export function reportOf(verified: Verified, bounded: boolean): string {
   const verdict =
     faults === 0
       ? `proved: ${all}: none is missing, changed, moved or added up to the last manifest`
-      : `NOT proved: ${many(faults, 'fault')} in ${all}`
+      : `NOT proved: ${many(faults, 'fault')}; the manifests list ${all}`
   return [
     ...chains.flatMap(chainLines),
     verdict,

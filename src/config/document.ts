@@ -29,7 +29,7 @@ const syntaxMessages: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   MULTILINE_IMPLICIT_KEY:
     'not valid as a key: a space after its colon may be missing, or the indentation be wrong',
   MISSING_CHAR:
-    'something is missing here or above: a closing quote or bracket, a colon, a comma, or a space after one; or the indentation of this line fits no line above',
+    'check this line and the ones above: their indentation, then closing quotes and brackets, commas, and colons with a space after them',
   BAD_DQ_ESCAPE: 'an unknown escape within double quotes: use single quotes, or two backslashes',
   BAD_SCALAR_START: 'a value may not begin with this character unless it is quoted',
   MULTIPLE_DOCS: 'a second document begins here: use one per file',

@@ -111,12 +111,17 @@ const renamed: ReadonlyMap<string, string> = new Map([
   ['workspaces.history.reread', 'lookback'],
 ])
 
+/** What other programs call the parts of `address`. */
+const ADDRESS_PARTS: ReadonlySet<string> = new Set(['host', 'port', 'protocol', 'server'])
+
 function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
   const name = renamed.get([...at.filter((step) => typeof step === 'string'), key].join('.'))
   if (name !== undefined) return `was renamed: write ${name} instead`
   const known = schema ? Object.keys(propertiesOf(schema)) : []
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
+  if (ADDRESS_PARTS.has(key) && known.includes('address'))
+    return 'unknown key: protocol, host and port are one key, such as address: tcp://10.0.0.1:514'
   if (!isShowable(key)) return 'unknown key: a space after a colon may be missing'
   const suggestion = placeBelow(key, schema) ?? nearest(key, known)
   if (suggestion !== undefined) return `unknown key: did you mean ${suggestion}?`

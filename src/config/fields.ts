@@ -43,7 +43,7 @@ function isStart(text: string): boolean {
 }
 
 const startFault =
-  'expected earliest, latest, a span such as 30d, a UTC day such as 2026-01-31, or a time with its seconds such as 2026-01-31T00:00:00Z'
+  'expected earliest, latest, a duration back from now such as 30d, a UTC day such as 2026-01-31, or a time such as 2026-01-31T00:00:00Z'
 
 /** Where the first read begins. */
 export const start = () =>

@@ -139,7 +139,7 @@ function followSecrets(config: Config, references: readonly Reference[], context
   for (const { path, text, files } of references) {
     const value = under(config, path)
     if (!(value instanceof Secret)) continue
-    value.follow(() => resolveText(text, context), text, files.length > 0 ? 'file' : 'environment')
+    value.follow(() => resolveText(text, context), text, files.length > 0 ? 'file' : 'environment', files[0])
   }
 }
 

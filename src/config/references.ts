@@ -12,9 +12,7 @@ export interface References {
   readonly folder?: string
 }
 
-/**
- * Base of relative paths: the file's folder, links not followed; for a pipe the working directory.
- */
+/** Base of relative paths: the folder of the file's path; for a pipe the working directory. */
 export function folderOf(file: string): string {
   const folder = dirname(resolve(file))
   return /^\/(?:dev|proc)(?:\/|$)/.test(folder) ? process.cwd() : folder
@@ -28,8 +26,8 @@ export class BrokenReference extends Error {}
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
-  EACCES: 'no permission to read it: give it to this user',
-  EPERM: 'no permission to read it: give it to this user',
+  EACCES: 'this user may not read it: chown or chmod it',
+  EPERM: 'this user may not read it: chown or chmod it',
   EISDIR: 'it is a folder',
   ENOTDIR: 'a part of its path is not a folder',
   NOT_REGULAR: 'it is a device, pipe or socket: expected a regular file',
@@ -73,8 +71,8 @@ function variable(name: string, context: References): string {
   return value
 }
 
-// `$$`, a complete reference, or the start of an invalid one.
-const pieces = /\$\$|\$\{(file|env):([^}]*)\}|\$\{/g
+// `$$`, a complete reference, or an invalid one: not closed, or without braces.
+const pieces = /\$\$|\$\{(file|env):([^}]*)\}|\$\{|^\$(?:file|env):/g
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 /** True for anything written as a reference, even an unresolvable one. */
@@ -94,7 +92,7 @@ export function resolveText(text: string, context: References): string {
     if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, context)
     // The text may be a secret with a dollar sign, so it is not shown.
     throw new BrokenReference(
-      'unknown kind of reference: expected ${file:/path} or ${env:NAME}, or $$ for a $',
+      'not a valid reference: write ${file:/path} or ${env:NAME}, with braces; for a $ write $$',
     )
   })
 }

@@ -46,13 +46,13 @@ const journal = () =>
     dedup_retention: duration()
       .refine((ms) => ms >= 3_600_000, 'expected at least 1h, or entries read again would count as new')
       .prefault('35d')
-      .describe('How long a known id is known.'),
+      .describe('How long ids are remembered to recognise duplicates.'),
     keep_delivered: sizeFrom(0, '0B')
       .prefault('256MiB')
       .describe(
         'Delivered chunks that are kept for replay, what a replay sent again among them; a sink that is new begins with them.',
       ),
-    limits: limits().prefault({}).describe('What an entry may be like at most.'),
+    limits: limits().prefault({}).describe('Limits for one entry.'),
   })
 
 const server = () =>
@@ -118,8 +118,8 @@ function lookbackWithinRetention(workspaces: readonly unknown[], journal: unknow
 export const configSchema = z
   .strictObject({
     journal: journal().prefault({}).describe('Where what was read is kept until every sink has it.'),
-    workspaces: z.array(workspace).min(1).describe('What is read: one item a workspace.'),
-    sinks: z.array(sink).min(1).describe('Where it goes: one item a receiver.'),
+    workspaces: z.array(workspace).min(1).describe('What to read: one item per workspace.'),
+    sinks: z.array(sink).min(1).describe('Where to deliver: one item per receiver.'),
     server: server().prefault({}).describe('The listener for metrics, probes and the status page.'),
     log: log().prefault({}).describe("The daemon's own log."),
   })

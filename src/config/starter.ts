@@ -118,7 +118,7 @@ export function starterText(types: readonly string[]): string {
   ]
   return [
     ...comment(
-      'Auditferry: begin here. A key behind # is off, or has the value shown; to change it, remove the # and set a value.',
+      'Auditferry: start here. A key after # is off or shows its default; to change it, remove the # and set a value.',
     ),
     ...comment('Check it with: auditferry validate --config FILE, then with --connect too.'),
     '',

@@ -71,22 +71,13 @@ export interface Accounts {
   counts(
     range: DayRange,
   ): Promise<{ readonly kept: readonly KeptDayAccount[]; readonly delivered: readonly SinkDayAccount[] }>
-  /**
-   * Entries behind the sequence number `after` (undefined: the sink's position) that are pending
-   * for it, without replays.
-   */
+  /** Entries behind `after` (undefined: the sink's position) that are pending, without replays. */
   pending(sink: string, after: number | undefined): Promise<PendingStep>
-  /**
-   * One bounded step over the entries that are still stored, behind `after` (undefined: all of
-   * them), without those put back.
-   */
+  /** One bounded step over the stored entries behind `after` (undefined: all); none put back. */
   storedDays(after: number | undefined): Promise<PendingStep>
 }
 
-/**
- * kept = before + accepted + filtered + dead_lettered + dropped + pending, or entries are
- * unaccounted for.
- */
+/** kept = before + accepted + filtered + dead_lettered + dropped + pending + missing. */
 export interface AccountRow {
   readonly sink: string
   readonly stream: Stream
@@ -108,10 +99,7 @@ export interface AccountReport {
   readonly rows: readonly AccountRow[]
 }
 
-/**
- * One row for each sink, source and day of the range on which entries were kept. The rows change
- * while the daemon works.
- */
+/** A row per sink, source and day with kept entries. The rows change while the daemon works. */
 export async function accountReport(
   accounts: Accounts,
   range: DayRange,

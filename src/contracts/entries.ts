@@ -1,7 +1,7 @@
-// A run of entries as one slab of bytes and columns of offsets: no object and no string per entry
-// until one is requested.
+// Entries as one slab of bytes and columns of offsets: no object and no string per entry until one
+// is requested.
 
-/** The columns of one entry in `Entries.columns`, in this order. Offsets count from the start of the slab. */
+/** The columns of one entry in `Entries.columns`, in this order. Offsets are those of the slab. */
 export const RAW_START = 0
 export const RAW_END = 1
 export const ID_START = 2
@@ -10,7 +10,7 @@ export const TIME_START = 4
 export const TIME_END = 5
 /** index into `Entries.types` */
 export const TYPE = 6
-/** 0: the first content seen under this id; 2, 3, …: the same id again with other content (history only) */
+/** 0: the first content under this id; 2, 3, …: the same id with other content (history only) */
 export const VERSION = 7
 export const COLUMNS = 8
 
@@ -29,10 +29,7 @@ export function columnsOf({ raw, id, time, type, version = 0 }: EntryPlaces): re
   return [...raw, ...id, ...time, type, version]
 }
 
-/**
- * Limits of one transaction in entries and bytes; a larger entry is a transaction of its own
- * (invariant 4).
- */
+/** Limits of one transaction; a larger entry has a transaction of its own (invariant 4). */
 export const TRANSACTION_ENTRIES = 1_000
 export const TRANSACTION_BYTES = 4 * 1024 * 1024
 /**
@@ -129,10 +126,7 @@ export class Entries {
     return new Entries(this.bytes, indices.length, columns, times, this.types)
   }
 
-  /**
-   * The entries whose own time is in [fromUs, toUs), in order; the same object if that is all of
-   * them.
-   */
+  /** The entries with their own time in [fromUs, toUs), in order; the same object if all are. */
   between(fromUs: number, toUs: number): Entries {
     const { times, count } = this
     const isWithin = (i: number) => (times[i] as number) >= fromUs && (times[i] as number) < toUs

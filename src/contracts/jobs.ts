@@ -4,16 +4,10 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { Pressure } from './journal.ts'
 import type { Stream, SourceName } from './source.ts'
 
-/**
- * What happens to the pages: stored in the journal, queued for one sink, or only compared with the
- * journal.
- */
+/** Pages are stored in the journal, queued for one sink, or only compared with the journal. */
 export type RangeUse = 'keep' | 'send' | 'compare'
 
-/**
- * What the configuration lacks for a job to run. `sources`: the sink exists, but does not receive
- * the stream.
- */
+/** What the configuration lacks for a job. `sources`: its sink does not receive the stream. */
 export type Missing = 'source' | 'sink' | 'sources'
 
 /** The reason such a job does not run. */
@@ -48,7 +42,7 @@ export interface Unread extends JobSpan {
 export const jobKinds = ['backfill', 'replay'] as const
 export type JobKind = (typeof jobKinds)[number]
 
-/** A backfill: read = new + known + filtered + quarantined. A replay: read = sent + filtered + malformed. */
+/** Backfill: read = new + known + filtered + quarantined; replay: sent + filtered + malformed. */
 export interface JobCounts {
   /** elements that the API sent, each counted once */
   readonly read: number
@@ -60,9 +54,7 @@ export interface JobCounts {
   readonly quarantined: number
   /** queued for the sink, whose own settings may still filter them */
   readonly sent: number
-  /**
-   * of the sent: not in the journal, or there with other content, so other sinks may lack them too
-   */
+  /** of the sent: new to the journal, or with other content there: other sinks may lack them */
   readonly unknown: number
   /** malformed elements: not sent */
   readonly malformed: number
@@ -95,10 +87,7 @@ export interface Job extends JobProgress {
   readonly asked: readonly JobSpan[]
   /** the spans that are read, one after the other, without overlap */
   readonly spans: readonly JobSpan[]
-  /**
-   * epoch ms; distinguishes it from other jobs of its stream and sink, and names the objects of a
-   * replay
-   */
+  /** epoch ms; unique for its stream and sink; the names of a replay's objects contain it */
   readonly startedAt: number
   readonly endedAt: number | undefined
   readonly counts: JobCounts
@@ -124,10 +113,7 @@ export function progressOf({
   return atUs === undefined || whole === 0 ? undefined : upTo(atUs) / whole
 }
 
-/**
- * The part of the requested spans that is not read: live reading had not reached it when the job
- * started.
- */
+/** Requested but not read: live reading had not reached this part when the job started. */
 export function leftOut({ asked, spans }: Pick<Job, 'asked' | 'spans'>): readonly JobSpan[] {
   return asked.flatMap(({ fromUs, toUs }) => {
     const read = spans.find((span) => span.fromUs === fromUs)
@@ -178,14 +164,9 @@ export interface Jobs {
    * stream.
    */
   replay(request: ReplayRequest): Promise<readonly StartedJob[]>
-  /**
-   * Jobs that are running, ended within the last day, or wait for their source or sink to return to
-   * the configuration.
-   */
+  /** Running jobs, those that ended within a day, and those that wait for the configuration. */
   all(kind: JobKind): Promise<readonly Job[]>
-  /**
-   * Cancels running and waiting jobs; entries that they stored or queued stay. Returns how many.
-   */
+  /** Cancels running and waiting jobs; returns how many. What they stored or queued stays. */
   cancel(kind: JobKind, which: JobFilter): Promise<number>
 }
 
@@ -204,10 +185,7 @@ const isInUse = ({ bytes, capacityBytes }: Filling) => bytes >= capacityBytes * 
 /** As jobs see it: the journal is full once their share is. */
 export const pressureForJobs = (pressure: Pressure): Pressure => ({ ...pressure, full: isInUse(pressure) })
 
-/**
- * Checks again, because an answer may be larger than the room found before the request. Throws
- * ConnectorError `journal_full`.
- */
+/** Checks again: an answer may be larger than the room found before. Throws `journal_full`. */
 export function assertJobShare(filling: Filling): void {
   if (!isInUse(filling)) return
   throw new ConnectorError(
@@ -232,10 +210,7 @@ export interface ComparedDay {
   readonly fetched: number
   /** in the journal, of any type */
   readonly known: number
-  /**
-   * known id with content that differs from the last stored one: it would be stored as a new
-   * version
-   */
+  /** known id with other content than the last stored one: it would be stored as a new version */
   readonly changed: number
   /** unknown, and of a type that is not wanted */
   readonly filtered: number
@@ -275,7 +250,7 @@ export interface ComparedStream {
   readonly user?: string | undefined
 }
 
-/** All counts so far; progress of the last stream. Done with an error: that stream cannot be read. */
+/** All counts so far; progress of the last stream. Done with an error: it cannot be read. */
 export interface Compared extends JobProgress {
   /** streams that have begun, in the order of the configuration */
   readonly streams: readonly ComparedStream[]
@@ -284,9 +259,9 @@ export interface Compared extends JobProgress {
 
 export interface Comparing {
   /**
-   * Starts the comparison of this job, or continues to wait for it; answers within a second. Throws
-   * ConnectorError `misconfigured` if another reconcile uses one of the streams, and `aborted` if the
-   * daemon stops.
+   * Starts the comparison of this job, or continues to wait for it; answers within a second.
+   * Throws ConnectorError `misconfigured` if another reconcile uses one of the streams, and
+   * `aborted` if the daemon stops.
    */
   compare(request: CompareRequest): Promise<Compared>
   /** The command has ended: its streams are free at once, instead of after a timeout. */

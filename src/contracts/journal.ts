@@ -21,7 +21,7 @@ export interface Journal
   extends Intake, DeliveryQueue, Redelivery, DeadLetters, Quarantine, Accounts, Totals, HasState {
   /**
    * Call once, right after opening, with the sinks of the configuration; before, the journal knows
-   * no sink. A new sink starts at the oldest entry that is stored; one that left holds nothing back
+   * no sink. A new sink starts at the oldest entry that is stored; one that left retains nothing
    * and is reported once. So are new and removed workspaces, if given.
    */
   registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]): Promise<void>
@@ -77,21 +77,18 @@ export interface Append {
   readonly quarantined: readonly Quarantined[]
   /** of unknown entries, wanted or not; each is kept once */
   readonly findings: readonly Finding[]
-  /**
-   * Entries of other types are counted as filtered and not stored. Called once for each type of the
-   * page.
-   */
+  /** Other entries are counted as filtered and not stored. Called once for each type of a page. */
   readonly wanted?: (type: string) => boolean
   /** New entries before this instant (µs) count as late. */
   readonly headUs: number | undefined
   /** Absent: the page is not complete yet, and the cursor stays. */
   readonly cursor: Cursor | undefined
   readonly gaps: number
-  /** as in the part; the journal stores the part in any case */
+  /** as in PageChunk; the journal stores the page chunk in any case */
   readonly void?: NonNullable<PageChunk['void']>
   /**
-   * written in the same transaction: state that must land if and only if this part does. A function
-   * is called inside the transaction, and may be called again.
+   * written in the same transaction: state that must land if and only if this page chunk does. A
+   * function is called inside the transaction, and may be called again.
    */
   readonly state?: readonly StateEntry[] | ((appended: Appended) => readonly StateEntry[]) | undefined
 }
@@ -100,9 +97,7 @@ export interface Append {
 
 /** The pending entries of each sink, and its in-flight records. */
 export interface DeliveryQueue extends HasPressure {
-  /**
-   * The oldest entries that are not acknowledged, unfiltered: the caller filters. Undefined: none.
-   */
+  /** The oldest entries that are not acknowledged; the caller filters them. Undefined: none. */
   take(sink: string, limits: LoneLimits, where?: TakeWhere): Promise<Batch | TooLarge | undefined>
   take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   /** Exactly [first, last]: for an in-flight record found at start. */
@@ -111,10 +106,7 @@ export interface DeliveryQueue extends HasPressure {
   /** Writes an in-flight record; replaces one with the same `first`. */
   recordInFlight(sink: string, inFlight: InFlight): Promise<void>
   ack(sink: string, acknowledgement: Acknowledgement): Promise<void>
-  /**
-   * Resolves if there may be new entries for this sink since the last call resolved, or when the
-   * signal aborts.
-   */
+  /** Resolves when new entries may have come since it last resolved, or when `signal` aborts. */
   arrival(sink: string, signal: AbortSignal): Promise<void>
 }
 
@@ -151,9 +143,7 @@ export interface TakeLimits {
 }
 
 export interface LoneLimits extends TakeLimits {
-  /**
-   * a larger first entry is only reported, not read from disk; undefined: it is read in any case
-   */
+  /** a larger first entry is only reported, not read from disk; undefined: it is read */
   readonly loneBytes: number | undefined
 }
 
@@ -165,19 +155,13 @@ export interface TakeWhere {
   readonly busy?: readonly SequenceRange[] | undefined
 }
 
-/**
- * In-flight record of a batch, written before it is sent: after a crash the same batch is sent
- * again (invariant 2).
- */
+/** Written before a batch is sent: after a crash the same batch is sent again (invariant 2). */
 export interface InFlight {
   readonly first: Seq
   readonly last: Seq
-  /** hash of the settings that shape the bytes; if it differs, so will the bytes of the next try */
+  /** hash of the settings that change the bytes; if it differs, the next try sends other bytes */
   readonly shape: string
-  /**
-   * what the sink needs to recognise its own unfinished work: an offset, an acknowledgement id;
-   * JSON defined by the sink
-   */
+  /** how the sink recognises its unfinished work (an offset, an acknowledgement id): its JSON */
   readonly detail: string
 }
 
@@ -200,9 +184,7 @@ export interface Acknowledgement {
   readonly accounts?: readonly DayAccount[] | undefined
   /** written in the same transaction: the batch that is sent next */
   readonly next?: InFlight | undefined
-  /**
-   * written in the same transaction: state that must land if and only if this acknowledgement does
-   */
+  /** written in the same transaction: state that lands if and only if the acknowledgement does */
   readonly state?: readonly StateEntry[] | undefined
 }
 
@@ -217,10 +199,7 @@ export interface DeadLetters {
 export interface Quarantine {
   quarantined(query: QuarantineQuery): Promise<readonly QuarantineRecord[]>
   quarantinedRaw(id: number): Promise<Uint8Array | undefined>
-  /**
-   * Deletes their bytes for good. Counts stay, and the same bytes read again soon are not kept
-   * again. Returns how many.
-   */
+  /** Deletes bytes, not counts. The same bytes read again soon are not kept. Returns how many. */
   dropQuarantined(query: QuarantineQuery): Promise<number>
 }
 
@@ -280,10 +259,7 @@ export interface JournalStats extends Pressure {
   /** pending entries: not yet acknowledged by every sink */
   readonly entries: number
   readonly sinks: readonly SinkPosition[]
-  /**
-   * sinks that have a position here but left the configuration: reported once, they do not retain
-   * entries
-   */
+  /** sinks with a position that left the configuration: reported once, they retain no entries */
   readonly unconfigured: readonly string[]
   /** currently stored */
   readonly quarantined: number
@@ -316,10 +292,7 @@ export interface Redelivery {
    * want them now. Returns how many.
    */
   retryDeadLetters(query: DeadLetterQuery): Promise<number>
-  /**
-   * One bounded step of a replay: puts entries that are still stored at the journal's end again,
-   * for one sink.
-   */
+  /** One bounded step of a replay: puts stored entries at the journal's end again, for one sink. */
   replay(query: ReplayQuery): Promise<Replayed>
   /**
    * Puts entries that were read again at the journal's end for one sink, marked as a replay,

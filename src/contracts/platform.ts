@@ -8,9 +8,7 @@ export interface DiskFile {
    * the file system can tell.
    */
   identity(): Promise<string>
-  /**
-   * False once it was removed or replaced under every name: its content is lost when it is closed.
-   */
+  /** False once no name leads to it any more: its content is lost when it is closed. */
   isNamed(): Promise<boolean>
   /** Up to `length` bytes from `offset`; fewer only at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>
@@ -49,10 +47,7 @@ export interface Disk {
    * exist. A file or link of another user, except root, is `misconfigured`.
    */
   open(path: string): Promise<DiskFile>
-  /**
-   * As `open`, but the file must be new: throws `misconfigured` if the name is taken, even by a
-   * link.
-   */
+  /** As `open`, for a new file: throws `misconfigured` if the name is taken, even by a link. */
   openNew(path: string): Promise<DiskFile>
   /** Opens an existing file for reading and syncing only. */
   openToRead(path: string): Promise<DiskFile>
@@ -79,19 +74,13 @@ export interface HttpRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /**
-   * Instead of `body`: a streamed body that is too large for memory, as long as the
-   * `content-length` header says.
-   */
+  /** Instead of `body`, if it is too large for memory; header `content-length` is its length. */
   readonly stream?: AsyncIterable<Uint8Array>
 }
 
 export interface HttpReply {
   readonly status: number
-  /**
-   * Lower-case names; of a repeated header the last one, except `set-cookie`: all of them, one per
-   * line.
-   */
+  /** Lower-case names; of a repeated header the last value, but of `set-cookie` one per line. */
   readonly headers: Readonly<Record<string, string>>
   /**
    * Bytes as received (still compressed if `content-encoding` says so). Must be read to its end or
@@ -159,9 +148,7 @@ export interface Connection {
   readonly certificateEndsAt: number | undefined
   /** epoch ms at which our client certificate expires; undefined without one */
   readonly ownCertificateEndsAt: number | undefined
-  /**
-   * Sends what is written and closes in an orderly way, within `ms`; then destroys. Never throws.
-   */
+  /** Sends what is written and closes in an orderly way; destroys after `ms`. Never throws. */
   end(ms: number): Promise<void>
   /** Closes at once, even during a call. Unusable from then on. */
   destroy(): void

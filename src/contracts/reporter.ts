@@ -21,26 +21,17 @@ export type SourceState = (typeof sourceStates)[number]
 export const sinkStates = ['starting', 'idle', 'collecting', 'sending', 'blocked', 'failing'] as const
 export type SinkState = (typeof sinkStates)[number]
 
-/**
- * Bounds of `auditferry_delivery_seconds`: from the seconds of live delivery to the weeks of a
- * backlog.
- */
+/** Of `auditferry_delivery_seconds`: live delivery takes seconds, a backlog takes weeks. */
 export const deliveryBucketsSeconds = [1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800] as const
 
-/**
- * Time of the last one of each kind, epoch ms; 0: never.
- * @internal for tests
- */
+/** Epoch ms of the last event of each kind; 0: never. @internal for tests */
 export interface Recalled {
   readonly readAt: number
   readonly caughtUpAt: number
   readonly gapAt: number
 }
 
-/**
- * An answer whose body is being read.
- * @internal for tests
- */
+/** An answer whose body is being read. @internal for tests */
 export interface AnswerRead {
   /** More bytes arrived. */
   came(): void
@@ -74,9 +65,7 @@ export interface StreamReporter {
   gap(count: number): void
   /** an entry caused by ourselves was read: its delay after its own time, by the server's clock */
   ownFetch(latenessMs: number): void
-  /**
-   * Counts the same for readers beside the source's own loop, without reporting the loop as alive.
-   */
+  /** For readers beside the source's own loop: the same counts, without a sign of life. */
   readonly aside?: Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap'>
 }
 
@@ -101,7 +90,7 @@ export const silentReporter: StreamReporter = {
 /** @internal for tests */
 export const canaryStages = ['request', 'audit', 'usage', 'query', 'delivered'] as const
 
-/** A place where the canary is searched; each sink has its own `delivered`. */
+/** Where the canary is looked for; each sink has its own `delivered`. */
 export interface CanaryTrace {
   readonly stage: (typeof canaryStages)[number]
   readonly sink?: string
@@ -112,7 +101,7 @@ export interface CanaryReporter {
   seen(trace: CanaryTrace, ms: number): void
   /** Exactly these were missing at the deadline. */
   missing(traces: readonly CanaryTrace[]): void
-  /** Time at which one was found in every place, epoch ms. */
+  /** Epoch ms at which it was found everywhere. */
   complete(at: number): void
 }
 
@@ -120,20 +109,14 @@ export interface CanaryReporter {
 export interface Asked {
   /** The receiver accepted more bytes of the request. */
   moved(): void
-  /**
-   * `answered`: the receiver answered, successfully or not; otherwise the answer is no longer
-   * awaited.
-   */
+  /** `answered`: the receiver answered, successfully or not; else the wait for it is over. */
   over(answered: boolean): void
 }
 
 export interface SinkReporter {
   /** `tryInMs`: as for a source; while collecting, the longest delay until the entries are sent */
   state(state: SinkState, error?: ConnectorError, tryInMs?: number): void
-  /**
-   * The receiver was probed outside of deliveries; `error`: what is wrong with it, undefined:
-   * nothing.
-   */
+  /** The receiver was probed, outside of deliveries; `error` undefined: nothing is wrong. */
   probed(error?: ConnectorError, tryInMs?: number): void
   /** A delivery is over, successfully or not: that proves more than a probe. */
   tried(): boolean
@@ -171,8 +154,8 @@ export interface SinkObserver {
 
 /**
  * Each method returns its argument, or the same with spans around its work; `sink` returns an
- * observer. Spans contain names of
- * the configuration, counts, bytes and codes: never content or secrets.
+ * observer. Spans contain names of the configuration, counts, bytes and codes: never content or
+ * secrets.
  */
 export interface Tracing {
   journal(journal: Journal): Journal

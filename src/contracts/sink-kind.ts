@@ -20,10 +20,7 @@ export interface SinkDeps {
   /** A stream of the sink's own. */
   readonly connect: Connect
   readonly datagrams: OpenDatagrams
-  /**
-   * Called for each certificate seen: which one, and when it expires (epoch ms). Absent: not
-   * counted.
-   */
+  /** Called for each certificate: which, and when it expires (epoch ms). Absent: not counted. */
   readonly certificateEnds?: (which: string, endsAt: number) => void
   /**
    * Warning for a person, shown for a day, across restarts; a later one of the same code replaces
@@ -40,10 +37,7 @@ export interface SinkDeps {
   readonly gzip: (bytes: Uint8Array) => Promise<Uint8Array>
   /** Host of a workspace's base_url: the default of HEC's `host`. */
   hostOf(workspace: string): string
-  /**
-   * The sink's own folder for data that it can recreate: next to the journal, where there is space
-   * and write permission.
-   */
+  /** For data that the sink can recreate: next to the journal, writable and with space. */
   readonly spoolFolder: string
 }
 
@@ -75,16 +69,11 @@ export interface Destination {
 }
 
 export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | ObjectSink = Sink> {
-  /**
-   * strict: unknown keys are rejected. Only the keys of this type; common keys belong to config.
-   */
+  /** Strict: unknown keys are rejected. Only this type's keys; common keys belong to config. */
   readonly options: Schema
   /** Same value as in the opened sink. */
   assurance(options: z.output<Schema>): Assurance
-  /**
-   * How long an object stays open at most, ms. Absent: it takes batches, which wait as long as
-   * `batch.linger` says.
-   */
+  /** How long an object stays open at most, ms. Absent: batches, which wait for `batch.linger`. */
   maxAgeMs?(options: z.output<Schema>): number
   /** Whether its frame or object names mark replayed lines, for any format. Absent: no. */
   marksReplay?(options: z.output<Schema>): boolean
@@ -92,19 +81,13 @@ export interface SinkKind<Schema extends z.ZodType, Opened extends Sink | Object
   to(options: z.output<Schema>): readonly string[]
   /** Receivers, for the rule on plain http. */
   urls?(options: z.output<Schema>): readonly string[]
-  /**
-   * Files that must exist and be readable, each with the field that names it, such as
-   * `tls.ca_file`.
-   */
+  /** Files that must be readable, each with the field that names it, such as `tls.ca_file`. */
   files?(options: z.output<Schema>): readonly NamedFile[]
   /** Files that only this sink may write to: two sinks that share one are an error. */
   outputs?(options: z.output<Schema>): readonly NamedFile[]
   /** Settings worth a warning if they are configured explicitly. */
   idle?(options: z.output<Schema>): readonly IdleKey[]
-  /**
-   * Remote place of its lines, with the field that distinguishes it: two sinks with one place are
-   * an error.
-   */
+  /** Where its lines go, with the field that distinguishes it: two sinks with one are an error. */
   destination?(options: z.output<Schema>): Destination
   /**
    * Runs before any sink: removes files that a killed process left in the spool folders under

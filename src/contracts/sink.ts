@@ -13,16 +13,15 @@ import type { Stream } from './source.ts'
 export type Assurance = 'stored' | 'received' | 'sent'
 
 /**
- * Entry to line: writes line `index` of `run` into `out`, without a line end. The bytes depend only
- * on the entry; must not fail. One instance serves one sink: it may cache what the last run's
- * entries have in common, for speed only.
+ * Entry to line: writes line `index` of `slice` into `out`, without a line end. The bytes depend
+ * only on the entry; must not fail. One instance serves one sink: for speed only, it may cache what
+ * the entries of the last slice have in common.
  */
 export type Format = (slice: ChunkSlice, index: number, out: ByteWriter) => void
 
 /**
- * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. As
- * with a format, the bytes depend only on its arguments, and the cache of the last run is for speed
- * only.
+ * Protocol framing around one line (an LF, an envelope, an octet count); calls `format` once. The
+ * bytes depend only on its arguments; it may cache as a format does.
  */
 export type Frame = (slice: ChunkSlice, index: number, out: ByteWriter, format: Format) => void
 
@@ -34,7 +33,7 @@ export interface Lines {
   readonly ends: Uint32Array
   /** sequence number of line i */
   readonly seqs: Float64Array
-  /** The entry of line i, for a document id or a message key; for sinks with `usesEntries`. Made at each call: keep the result. */
+  /** The entry of line i, for sinks with `usesEntries`. Made at each call: keep the result. */
   entry(index: number): LineEntry
 }
 
@@ -86,10 +85,7 @@ interface Retry {
 
 /** How to learn that accepted lines are durable; further batches may be sent meanwhile. */
 export interface Confirmation {
-  /**
-   * Replaces the detail of the in-flight record: `resume` uses it to continue polling after a
-   * restart.
-   */
+  /** Replaces the detail of the in-flight record: after a restart `resume` continues with it. */
   readonly detail: string
   /**
    * Resolves when they are durable. Throws ConnectorError if no confirmation can come any more:
@@ -103,10 +99,7 @@ export interface Rejection {
   readonly index: number
   readonly code: string
   readonly reason: string
-  /**
-   * Proven to be the entry's own fault, such as one that was never sent: it says nothing about the
-   * receiver.
-   */
+  /** Proven to be the entry's own fault, such as a size that cannot be sent: not the receiver's. */
   readonly own?: boolean
 }
 
@@ -124,7 +117,7 @@ interface Receiver {
   /** May become stronger or weaker as the receiver's behaviour becomes known. */
   readonly assurance: Assurance
   readonly frame: Frame
-  /** Hash input: all options that shape the bytes, and for objects their destination. */
+  /** Hash input: all options that change the bytes, and for objects their destination. */
   readonly shape: string
   /**
    * Checks that the receiver is ready and would accept entries, as far as that is possible without
@@ -150,18 +143,12 @@ export interface Sink extends Receiver {
   readonly maxEntries?: number | undefined
   /** The sink calls `lines.entry`: ids are kept with the lines, which costs time. */
   readonly usesEntries?: boolean | undefined
-  /**
-   * Called before a batch is sent for the first time; its result is written to the in-flight record
-   * before `deliver`.
-   */
+  /** Called before a batch is first sent; its result is recorded in flight before `deliver`. */
   prepare?(lines: Lines, signal: AbortSignal): Promise<string>
   /** Optional work on the next batch while the last one is in flight, such as compression. */
   warm?(lines: Lines): void
   deliver(delivery: Delivery, signal: AbortSignal): Promise<Outcome>
-  /**
-   * How many batches may be taken but unconfirmed at a time; absent: `deliver` always answers for
-   * good.
-   */
+  /** How many batches may be taken but unconfirmed; absent: `deliver` answers for good. */
   readonly maxUnconfirmed?: number
   /**
    * After a restart: continues to poll for a batch that was taken but not confirmed. Undefined:
@@ -197,9 +184,7 @@ export interface ObjectSink extends Receiver {
 /** State kept across restarts in addition to acknowledgements. */
 export type Memory = HasState & Totals
 
-/**
- * The content of one acknowledgement: entries in no object that are not dead letters were filtered.
- */
+/** One acknowledgement. Entries in no object that are not dead letters were filtered. */
 export interface StoredRange {
   readonly first: Seq
   readonly last: Seq
@@ -208,15 +193,9 @@ export interface StoredRange {
 }
 
 export interface EvidenceState {
-  /**
-   * Nothing else is to do now: failed manifests are retried at once; otherwise entries go first for
-   * a while.
-   */
+  /** Nothing else is to do: failed manifests are retried at once. Otherwise entries go first. */
   readonly idle: boolean
-  /**
-   * Nothing more will come, or not before a person fixes something: manifests are written before
-   * they are due.
-   */
+  /** Nothing more will come, unless a person fixes something: manifests are written early. */
   readonly last: boolean
 }
 
@@ -242,7 +221,7 @@ export interface ObjectGroup {
   readonly stream: Stream
   /** of the entries' own times, UTC: YYYY-MM-DD; `unknown` for an invalid time */
   readonly day: string
-  /** Replay: distinguishes this run of it; safe as a part of a name. */
+  /** Distinguishes this replay from others; undefined: not a replay. Safe as a part of a name. */
   readonly replay: string | undefined
 }
 
@@ -285,10 +264,7 @@ export interface OpenObject {
 
 /** An object that waits for upload; it stays on the disk between two tries. */
 export interface ReadyObject {
-  /**
-   * Resolves when the receiver has it, from this try or an earlier one. Throws ConnectorError
-   * otherwise.
-   */
+  /** Resolves when the receiver has it, perhaps from an earlier try; else throws ConnectorError. */
   put(signal: AbortSignal): Promise<StoredObject>
   /** True once the disk returned other bytes than were written: only writing it again helps. */
   readonly isDamaged?: () => boolean

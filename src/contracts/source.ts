@@ -15,10 +15,7 @@ export interface Stream {
 export const isSameStream = (one: Stream, other: Stream): boolean =>
   one.workspace === other.workspace && one.source === other.source
 
-/**
- * Where to read next and what is known so far: JSON defined by the source, opaque to everything
- * else.
- */
+/** Where to read next and what is known so far: JSON that only the source understands. */
 export type Cursor = string
 
 /** Priorities: live reading, then lookback and re-reads, then jobs over the past (invariant 5). */
@@ -29,10 +26,7 @@ export const quarantineReasons = [
   'unreadable_page',
 ] as const
 
-/**
- * A malformed element, or a whole body that stays unreadable: kept as bytes, never sent as an
- * entry.
- */
+/** A malformed element, or a body that stays unreadable: kept as bytes, never sent as an entry. */
 export interface Quarantined {
   readonly reason: (typeof quarantineReasons)[number]
   /** The bytes as received; of an element over the limit its first MiB. */
@@ -45,7 +39,7 @@ export interface Quarantined {
 /** A finding about an entry for an operator; reported once, when the entry is new. */
 export interface Finding {
   readonly kind: 'foreign_fetch'
-  /** index into the part's entries */
+  /** index into the entries of the page chunk */
   readonly index: number
 }
 
@@ -54,7 +48,7 @@ export interface Finding {
  * at all. Kinds:
  *
  *   no cursor             more of the same answer follows
- *   cursor                the last part: everything was read successfully
+ *   cursor                the last page chunk: everything was read successfully
  *   cursor, `underWay`    the cursor moves within the read, which continues
  *   cursor, `fault`       the answer was bad: the cursor counts that, the loop waits and retries
  */
@@ -64,15 +58,13 @@ export interface PageChunk {
   readonly findings: readonly Finding[]
   /** New entries before this instant (µs) are late: found behind the cursor. */
   readonly headUs: number | undefined
-  /** Only in a page's last part: moves with the entries, in the same transaction. */
+  /** Only in a page's last chunk: moves with the entries, in the same transaction. */
   readonly cursor: Cursor | undefined
-  /** Possible gaps found by this part: entries that may be missing for good. */
+  /** Possible gaps found by this page chunk: entries that may be missing for good. */
   readonly gaps: number
   /** The cursor moves, but the read continues: its success is not known yet. */
   readonly underWay?: true
-  /**
-   * The page could not be read although the API answered: kept in the cursor, reported, retried.
-   */
+  /** The API answered, but the page could not be read: kept in the cursor, reported, retried. */
   readonly fault: ConnectorError | undefined
   /**
    * For jobs: reports of this answer, or of the whole job, start over from here and are repeated.
@@ -86,17 +78,14 @@ export interface Plan {
   /** epoch ms; in the past: at once */
   readonly dueAt: number
   readonly priority: Priority
-  /**
-   * True if everything available at the last read has been read: `run --once` is done with this
-   * source.
-   */
+  /** True once all that was available at the last read is read: `run --once` is done with it. */
   readonly caughtUp: boolean
 }
 
 /**
  * Never sleeps (except for the rate limiter) or retries. Everything that decides what is read next
  * is in the cursor; other state may be lost with the process: that costs a repeated request, never
- * an entry. `read` makes one request, rarely two, and gets the result of each part. It throws
+ * an entry. `read` makes one request, rarely two, and gets the result of each page chunk. It throws
  * ConnectorError if the API did not answer; then nothing of the current page counts as read.
  */
 export interface Source {
@@ -105,12 +94,11 @@ export interface Source {
   read(cursor: Cursor | undefined, signal: AbortSignal): AsyncGenerator<PageChunk, void, Appended>
 }
 
-// Result of a part that was appended to the journal.
+// Result of a page chunk that was appended to the journal.
 
 /**
- * Each element of the part has one outcome. added: new and not late; known: entries by their keys,
- * and malformed elements that were quarantined before; quarantined: malformed elements that are
- * new.
+ * Each element of the page chunk has one outcome. added: new and not late; known: entries by their
+ * keys, and malformed elements that were quarantined before; quarantined: new malformed elements.
  */
 export interface Appended {
   readonly added: number
@@ -121,11 +109,11 @@ export interface Appended {
   readonly findings: number
   /** how far behind the cursor the latest of the late entries was, µs; 0 if none */
   readonly latestBehindUs: number
-  /** the journal's last sequence number now: nothing of this part is behind it */
+  /** the journal's last sequence number now: nothing of this page chunk is behind it */
   readonly last?: Seq | undefined
 }
 
-/** The result for a part that is not stored. */
+/** The result for a page chunk that is not stored. */
 export const nothingAppended: Appended = {
   added: 0,
   late: 0,

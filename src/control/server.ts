@@ -73,10 +73,7 @@ function send(response: ServerResponse, { status, body }: Answer): void {
   response.end(bytes)
 }
 
-/**
- * The process with the journal's lock is the only daemon here: an existing socket was left by a
- * killed one.
- */
+/** This process has the journal's lock, so an existing socket was left by a killed daemon. */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined)
   if (found?.isSocket() === true) await unlink(path)

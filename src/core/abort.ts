@@ -56,9 +56,7 @@ export function untilAborted(signal: AbortSignal): Promise<undefined> {
   })
 }
 
-/**
- * As `orAborted`, for many sequential pieces of work with a single listener. `close` removes it.
- */
+/** As `orAborted`, with one listener for many sequential pieces of work. `close` removes it. */
 export class Guard {
   readonly #signal: AbortSignal
   #reject: ((reason: Error) => void) | undefined
@@ -84,10 +82,7 @@ export class Guard {
 
 // Splits long work into turns, so that probes and signals are handled in between.
 
-/**
- * Await between two pieces of work: yields to others every `turnMs`. Throws ConnectorError
- * `aborted`.
- */
+/** Await between pieces of work: yields every `turnMs`. Throws ConnectorError `aborted`. */
 export function turns(clock: Clock, turnMs: number, signal: AbortSignal): () => Promise<void> | undefined {
   let since = clock.elapsed()
   const pause = async () => {

@@ -98,9 +98,7 @@ export class LogThrottle {
 const RECENT_MS = 10 * 60_000
 /** After this time another failure is logged, even if its count alone would not cause that. */
 const RELOG_MS = 60_000
-/**
- * Causes per code; further ones count as one, since messages that never repeat would all be new.
- */
+/** Causes per code; further ones count as one: messages that never repeat would all be new. */
 const MAX_CAUSES = 8
 
 interface Attempt {
@@ -153,10 +151,7 @@ export class FailureBackoff {
     return { count: this.#count, logDue }
   }
 
-  /**
-   * Call at each success: the next failure is the first in a row. True if the success is to be
-   * logged.
-   */
+  /** Call at each success, which ends the failures in a row. True if it is to be logged. */
   succeeded(): boolean {
     const isDue = this.#isDue
     this.#code = undefined
@@ -192,14 +187,34 @@ export class FailureBackoff {
 
 interface Failure {
   readonly failure: ConnectorError
-  /** failures in a row with its code, from 1 */
-  readonly count: number
+  readonly delayMs: number
 }
 
-/** Logs the failure if it is new. Throws errors that waiting cannot fix. */
-export function logFailure(log: Log, sentence: string, failures: FailureBackoff, error: unknown): Failure {
+/** What the log says of a failure that is retried, and of one that needs a person. */
+interface FailureTexts {
+  readonly failed: string
+  readonly blocked: string
+}
+
+/**
+ * Logs the failure if it is new. `delayOf`: ms until the next try, after so many failures in a row
+ * with its code. Throws errors that waiting cannot fix.
+ */
+export function logFailure(
+  log: Log,
+  { failed, blocked }: FailureTexts,
+  failures: FailureBackoff,
+  error: unknown,
+  delayOf: (failure: ConnectorError, count: number) => number,
+): Failure {
   if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
   const { count, logDue } = failures.next(error)
-  if (logDue) log.warn(sentence, { code: error.code, error: error.message, attempt: count })
-  return { failure: error, count }
+  const delayMs = delayOf(error, count)
+  const next = delayMs > 0 ? { nextTrySeconds: Math.ceil(delayMs / 1000) } : {}
+  const fields = { code: error.code, error: error.message, attempt: count, ...next }
+  // Without a delay nothing has to be fixed: a changed key is tried at once.
+  const isBlocked = error.action === 'block' && delayMs > 0
+  if (logDue && isBlocked) log.error(blocked, fields)
+  else if (logDue) log.warn(failed, fields)
+  return { failure: error, delayMs }
 }

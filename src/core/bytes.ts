@@ -27,10 +27,7 @@ export const DEL = 127
 // Memory for large buffers: unused ones are freed before more is allocated, and the C library keeps
 // nothing of them.
 
-/**
- * Threshold: more than any group of ordinary entries needs, so only huge single entries pay the
- * cost.
- */
+/** More than any group of ordinary entries needs, so only huge single entries pay the cost. */
 const LARGE_BYTES = 8 * 1024 * 1024
 /**
  * The C library maps blocks of more than 32 MiB separately and unmaps them when freed; it may keep
@@ -61,10 +58,7 @@ export function makeWay(bytes: number): void {
   collectGarbage({ type: 'minor' })
 }
 
-/**
- * A separate allocation, not zeroed. For large ones, pages not written yet use no memory, so spare
- * capacity is free.
- */
+/** A block of its own, not zeroed. Unwritten pages of a large one use no memory. */
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   makeWay(bytes)
   if (!isLarge(bytes)) return Buffer.allocUnsafeSlow(bytes)
@@ -126,17 +120,14 @@ export class Pieces {
   }
 }
 
-// A growing run of bytes that formats and frames write lines into.
+// A growing buffer into which formats and frames write lines.
 
 /** Buffer's native copy for any bytes: avoids creating a view of the source for each entry. */
 const copyBytes: (from: Uint8Array, to: Buffer, at: number, start: number, end: number) => number =
-  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound right here to be called with any `this`
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- bound here, for any `this`
   Function.prototype.call.bind((Buffer.prototype as Buffer).copy)
 
-/**
- * More than the lines of any batch of several entries at any memory budget: from here on it is one
- * huge line.
- */
+/** No batch of several entries needs this much: from here on it is one huge line. */
 const HUGE_BYTES = 12 * 1024 * 1024
 /** How much a huge line may grow in place: unwritten parts use no memory. */
 const HUGE_SPARE_BYTES = 64 * 1024 * 1024
@@ -159,9 +150,7 @@ export class ByteWriter {
     this.bytes = grown
   }
 
-  /**
-   * A batch may often grow large line by line: only a large single growth justifies a collection.
-   */
+  /** A batch may often grow line by line: only a single large growth justifies a collection. */
   #doubledBlock(needed: number, more: number): Buffer<ArrayBuffer> {
     makeWay(more)
     return Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.bytes.length * 2, HUGE_BYTES)))

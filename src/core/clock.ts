@@ -6,20 +6,14 @@ export interface Clock {
   now(): number
   /** Monotonic milliseconds from an arbitrary zero. */
   elapsed(): number
-  /**
-   * Resolves after `ms`, or at once when `signal` aborts: an abort is not an error, and the caller
-   * checks its signal.
-   */
+  /** Resolves after `ms`, or at once when `signal` aborts: the caller checks its signal. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
 /** Uniform in [0, 1), as Math.random; seeded in tests. */
 export type Random = () => number
 
-/**
- * Resolves with the result of `work`, or with undefined after `ms`: work that cannot be stopped
- * continues.
- */
+/** The result of `work`, or undefined after `ms`: work that cannot be stopped continues. */
 export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Promise<T | undefined> {
   const ended = new AbortController()
   try {

@@ -8,12 +8,9 @@ type Action =
   | 'retry'
   /** the configuration is wrong: log once, keep trying slowly, fail no probe */
   | 'block'
-  /** no room: stop ingest, continue delivery */
+  /** no room: the loop that met it waits; the journal pauses reading only */
   | 'pause'
-  /**
-   * the receiver rejects this content for good: halve the batch; a single entry becomes a dead
-   * letter
-   */
+  /** the receiver rejects this content for good: halve the batch; one entry: a dead letter */
   | 'split'
   /** another process has this shard now: stop its loops, not the process */
   | 'yield'
@@ -98,10 +95,7 @@ const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 export const isDiskFull = (code: string): boolean => DISK_FULL_CODES.has(code)
 
-/**
- * No file or connection can be opened until another one is closed: says nothing about the requested
- * one.
- */
+/** No file or connection can be opened until another one is closed: no fault of this one. */
 export const isOutOfFiles = (cause: unknown): boolean => ['EMFILE', 'ENFILE'].includes(errnoOf(cause, ''))
 
 export const OUT_OF_FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'

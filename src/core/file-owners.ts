@@ -47,10 +47,7 @@ export const ownerCalls = (lstat: (path: string) => Stats): OwnerCalls => ({
 })
 
 export interface OwnerCalls {
-  /**
-   * Of the name itself, without following a link; undefined if it does not exist or cannot be
-   * examined.
-   */
+  /** Of the name itself, not of a link's target; undefined: none, or it cannot be examined. */
   readonly facts: (path: string) => FileFacts | undefined
   /** The user of this process; undefined on a system without such users. */
   readonly user: { readonly uid: number; readonly gid: number } | undefined
@@ -105,9 +102,7 @@ export function folderFault(folder: string, calls: OwnerCalls): string | undefin
 export const folderWarning = (folder: string, calls: OwnerCalls): string | undefined =>
   folderFault(folder, calls) ?? groupWarning(folder, calls)
 
-/**
- * Why a file that only this program writes may not be used; undefined: it may, or does not exist.
- */
+/** Why a file that only this program writes may not be used; undefined: it may, or is missing. */
 export function privateFault(path: string, calls: OwnerCalls): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined
@@ -123,10 +118,7 @@ export function besideFault(path: string, calls: OwnerCalls): string | undefined
   return `${path} is a link, which this program never creates there: find out who created it, and remove it`
 }
 
-/**
- * Whether every user may read or change a file. `allowedMode`: the part of its mode that remains once
- * corrected.
- */
+/** Whether every user may read or change a file. `allowedMode`: what its mode may be at most. */
 export function publicWarning(path: string, calls: OwnerCalls, allowedMode = 0o660): string | undefined {
   const there = calls.facts(path)
   if (there?.kind !== 'file' || !calls.user) return undefined

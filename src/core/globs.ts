@@ -1,5 +1,4 @@
-// `types` patterns: `*` matches any run of characters, `!` excludes. Linear time, no regular
-// expressions.
+// `types` patterns: `*` matches any characters, `!` excludes. Linear time, no regular expressions.
 
 function matches(pattern: string, text: string): boolean {
   const pieces = pattern.split('*')

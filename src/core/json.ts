@@ -17,10 +17,7 @@ const UNICODE = Buffer.from('\\u00')
 
 /** The longest escape of one byte: `\u001f`. */
 const MAX_ESCAPE_BYTES = 6
-/**
- * A huge text is escaped in pieces of this size: in one step, six times its length would have to be
- * reserved.
- */
+/** A huge text is escaped in pieces: in one step, six times its length would be reserved. */
 const PIECE_BYTES = 64 * 1024
 
 /** Writes UTF-8 `bytes[start, end)` as the content of a JSON string, without its quotes. */
@@ -47,10 +44,7 @@ function writePiece(out: ByteWriter, bytes: Uint8Array, start: number, end: numb
   out.length = at
 }
 
-/**
- * Escapes the UTF-8 in `out` from `from` on as a JSON string, in place and backwards: a huge line
- * needs no copy.
- */
+/** Escapes the UTF-8 in `out` from `from` on, in place and backwards: a huge line needs no copy. */
 export function quote(out: ByteWriter, from: number): void {
   const until = out.length
   let more = 1
@@ -135,7 +129,7 @@ function afterSpace(raw: Uint8Array, at: number): number {
 /** The offset after the closing quote of the string that opens at `start`. */
 function stringEnd(raw: Uint8Array, start: number): number {
   for (let at = start + 1; ; at++) {
-    // Most strings are short, and one full of quotes is a run of short ones: use the native search
+    // Most strings are short, as are the parts of one full of quotes: use the native search
     // only for long ones.
     for (const near = Math.min(raw.length, at + 128); at < near; at++) {
       const byte = raw[at] as number
@@ -296,10 +290,7 @@ function without(raw: Uint8Array, least: number, size: number): Uint8Array {
 
 // Finds a member's key among given names, written plainly or with escapes.
 
-/**
- * Looks up the key `raw[start, end)`, including its quotes: the index of its name, negative if it
- * is none of them.
- */
+/** The index of the key `raw[start, end)`, with its quotes, among names; negative: it is none. */
 export type FindName = (raw: Uint8Array, start: number, end: number) => number
 
 export function findNameOf(names: readonly string[]): FindName {
@@ -365,10 +356,7 @@ export function textsUnder<Name extends string>(names: readonly Name[]): (raw: U
 // The elements of a JSON array as offsets into its bytes, like the members of objects above.
 // Nothing is parsed.
 
-/**
- * Calls `visit` for each element of the array `raw`. `raw` must be valid JSON; nothing is visited
- * for anything else.
- */
+/** Calls `visit` for each element of the valid JSON array `raw`; never for anything else. */
 export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => void): void {
   if (raw[0] !== OPEN_ARRAY) return
   let at = 0
@@ -380,10 +368,7 @@ export function eachElement(raw: Uint8Array, visit: (element: Uint8Array) => voi
   } while (raw[at] === COMMA)
 }
 
-/**
- * The value of the object's member `key`; of several the last. Undefined if `raw` is no object or
- * has none.
- */
+/** The value of the object's member `key`, of several the last; undefined: none, or no object. */
 export function memberValue(raw: Uint8Array, key: string): Uint8Array | undefined {
   let found: Uint8Array | undefined
   eachMember(raw, ({ keyStart, keyEnd, valueStart, valueEnd }) => {

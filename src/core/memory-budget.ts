@@ -19,10 +19,7 @@ const JOB_BYTES = 8 * MIB
  * needs more: receivers that hang on such entries do not block reading.
  */
 const LARGE_BYTES = 8 * MIB
-/**
- * For sinks, in equal parts: any number of hanging receivers blocks neither reading nor other
- * sinks.
- */
+/** For sinks, in equal parts: a hanging receiver blocks neither reading nor other sinks. */
 const SINKS_BYTES = 16 * MIB
 
 /** Releases all except `keptBytes`, which stay counted. The count never grows. */
@@ -87,7 +84,7 @@ export class MemoryBudget {
 
   /**
    * Resolves with the release function. A request larger than the budget is granted alone. Rejects
-   * when `signal` aborts. `countedElsewhereBytes`: how much of `bytes` is already counted in another part,
+   * when `signal` aborts. `countedElsewhereBytes`: how much of `bytes` another part counts already,
    * such as a sink's.
    */
   async reserve(
@@ -123,10 +120,7 @@ export class MemoryBudget {
     return releaseNext ? both(releaseNext, release) : release
   }
 
-  /**
-   * For callers that must load data to know how much memory it needs: in all parts together one
-   * loads at a time.
-   */
+  /** For loads whose size is known only afterwards: one at a time, in all parts together. */
   oneByOne<T>(load: () => Promise<T>): Promise<T> {
     if (this.#parent) return this.#parent.oneByOne(load)
     const loaded = this.#lastLoad.then(load)
@@ -137,10 +131,7 @@ export class MemoryBudget {
     return loaded
   }
 
-  /**
-   * The bytes to count here: in a part those that no other part counts, in the budget around all
-   * parts all of them.
-   */
+  /** A part counts what no other part counts; the budget around the parts counts everything. */
   #ownBytes(bytes: number, countedElsewhereBytes: number): number {
     const ownBytes = this.#parent ? Math.max(0, bytes - countedElsewhereBytes) : bytes
     return Math.min(ownBytes, this.capacityBytes)

@@ -27,10 +27,7 @@ async function folderExists(path: string, calls: FolderCalls): Promise<boolean> 
   return true
 }
 
-/**
- * Private to this user, and on disk when it resolves; checks each folder once. Throws the errors of
- * its calls.
- */
+/** Private to this user, and on disk when it resolves. Throws the errors of its calls. */
 export async function makeFolders(folder: string, calls: FolderCalls): Promise<void> {
   const missing: string[] = []
   for (let at = resolve(folder); !(await folderExists(at, calls)) && at !== dirname(at); at = dirname(at))

@@ -5,10 +5,7 @@ import { inspect } from 'node:util'
 import type { Clock } from './clock.ts'
 import { ConnectorError, errnoOf } from './errors.ts'
 
-/**
- * Why a value is not a valid secret, at the start and at every later reading; undefined: it is
- * valid.
- */
+/** Why a value is not a valid secret, also at a later reading; undefined: it is valid. */
 export function secretFault(value: string): string | undefined {
   if (value === '')
     return 'is empty: expected a secret, best as ${file:/run/secrets/…}, with something in that file'
@@ -18,10 +15,7 @@ export function secretFault(value: string): string | undefined {
     : 'contains white space or characters that are not allowed in a header, perhaps a byte order mark: store only the secret there, as plain text on one line'
 }
 
-/**
- * Interval for re-reading the sources of secrets, since they rotate (spec §2.2
- * `api:token_mgmt_rotate`).
- */
+/** How often sources of secrets are read: they rotate (spec §2.2 `api:token_mgmt_rotate`). */
 const REREAD_MS = 1000
 
 /** Where an operator has to change it. */
@@ -32,6 +26,7 @@ export class Secret {
   #reread: (() => string) | undefined
   #from = ''
   #source: SecretSource
+  #file: string | undefined
   #unread: string | undefined
 
   constructor(value: string, reread?: () => string) {
@@ -44,17 +39,20 @@ export class Secret {
     return this.#source
   }
 
+  /** The path of its file, for messages; undefined: unknown, or no file. */
+  get file(): string | undefined {
+    return this.#file
+  }
+
   /** The value itself: use only where it is sent. */
   reveal(): string {
     return this.#value
   }
 
-  /**
-   * The source of the value, so that it can be read again; `from` is its name, which is never
-   * printed.
-   */
-  follow(reread: () => string, from = '', source: SecretSource = 'file'): void {
+  /** Where the value can be read again; `from` identifies the source, and is never printed. */
+  follow(reread: () => string, from = '', source: SecretSource = 'file', file?: string): void {
     this.#reread = reread
+    this.#file = file
     this.#from = from
     this.#source = source
   }
@@ -64,10 +62,7 @@ export class Secret {
     return this.#reread !== undefined
   }
 
-  /**
-   * True for the same value from the same source: the two are interchangeable, even when it
-   * changes.
-   */
+  /** True for the same value from the same source: they stay interchangeable when it changes. */
   isSame(other: Secret): boolean {
     return this.#value === other.#value && this.#from === other.#from
   }
@@ -77,10 +72,7 @@ export class Secret {
     return this.#unread
   }
 
-  /**
-   * The current value of the source; undefined while it cannot be read (a mount in mid-swap) or is
-   * not valid.
-   */
+  /** The source's current value; undefined while it is invalid or unreadable (a mount mid-swap). */
   fresh(): string | undefined {
     if (!this.#reread) return this.#value
     try {

@@ -103,10 +103,7 @@ export function parseInstantText(text: string): number {
   return parseInstant(bytes, 0, bytes.length)
 }
 
-/**
- * Epoch seconds of integer microseconds, with six decimals and no rounding: the format of HEC's
- * `time`.
- */
+/** Epoch seconds from integer microseconds: six decimals, not rounded, as HEC's `time`. */
 export function epochSeconds(us: number): string {
   const size = Math.abs(us)
   // The remainder is exact even if product and difference would be rounded, after the year 2255.
@@ -131,10 +128,7 @@ export const dayText = (at: number): string => new Date(at).toISOString().slice(
 /** `2026-11-21T10:00:00Z`, from epoch ms. */
 export const secondText = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`
 
-/**
- * Allowed range for the start of reading: a time outside is a typo, and some servers refuse it for
- * good.
- */
+/** For the start of reading: a time outside is a typo, and some servers refuse it for good. */
 export const isPlausibleInstant = (us: number): boolean =>
   us >= Date.UTC(2000, 0) * 1000 && us < Date.UTC(2100, 0) * 1000
 export const plausibleInstants = 'from 2000 to 2099'

@@ -55,9 +55,7 @@ export class Unconfirmed {
     return this.#waiting.find(({ resolved }) => resolved)?.resolved
   }
 
-  /**
-   * Polls for what was taken until it is confirmed; entries rejected after it become dead letters.
-   */
+  /** Polls until the batch is confirmed; entries rejected after it become dead letters. */
   async add(
     inFlight: InFlight,
     loaded: Loaded,

@@ -25,10 +25,7 @@ interface Sending {
   results?: LineResults
 }
 
-/**
- * The receiver has answered and the journal has not recorded it yet. The batch is not sent again
- * for that.
- */
+/** The receiver has answered, but the journal has not recorded it: it is not sent again. */
 interface Answered {
   /** undefined: the sink wanted none of it, so it never had an in-flight record */
   readonly inFlight: InFlight | undefined
@@ -39,13 +36,13 @@ interface Answered {
 const NOTHING: Outcome = { acknowledged: 0, rejected: [] }
 
 /**
- * State machine: the first state that applies decides what `step()` does. State, meaning, what follows:
- * answered | answered by the receiver, not recorded yet    | acknowledged, or unconfirmed
- * left     | in-flight record of an earlier process        | unconfirmed, or one of again
- * resolved | was unconfirmed and now has a result          | confirmed: acknowledged; expired: again, with all that expired
- * sending  | its record is written; else the next of again | answered; on failure unchanged; rejected whole: framed again, smaller;
- *          |                                               | answered in part (retry): unchanged, with the lines that are left
- * none     | nothing is in flight                          | sending, with the prefetched batch or one loaded now; or a wait
+ * State machine: the first state that applies decides what `step()` does. State, meaning, next:
+ * answered | the receiver answered, not recorded yet | acknowledged, or unconfirmed
+ * left     | in-flight record of an earlier process  | unconfirmed, or one of again
+ * resolved | was unconfirmed, now has a result       | acknowledged; expired: all expired to again
+ * sending  | recorded; else the next of again        | answered; failed: unchanged; rejected:
+ *          |                                         | smaller; answered in part: the lines left
+ * none     | nothing is in flight                    | sending (prefetched or loaded), or a wait
  */
 export class BatchDispatcher implements Dispatcher {
   readonly #options: DispatcherOptions
@@ -54,7 +51,7 @@ export class BatchDispatcher implements Dispatcher {
   readonly #reports: DeliveryReports
   readonly #unconfirmed: Unconfirmed
   readonly #leftInFlight: LeftInFlight
-  readonly #bisection: Bisection
+  readonly #halving: Halving
   readonly #rejectionRun: RejectionRun
   /** sent before anything new: left by a crash, or never confirmed */
   readonly #again: Sending[] = []
@@ -69,7 +66,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#reports = new DeliveryReports(options)
     this.#unconfirmed = new Unconfirmed(options, this.#reports)
     this.#leftInFlight = new LeftInFlight(options, this.#loader, this.#unconfirmed)
-    this.#bisection = new Bisection(options)
+    this.#halving = new Halving(options)
     this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
@@ -126,13 +123,13 @@ export class BatchDispatcher implements Dispatcher {
     const again = this.#again.map(({ inFlight }) => inFlight)
     const busy = [...this.#unconfirmed.inFlightBatches, ...again, ...(sending ? [sending] : [])]
     const { limits, sink } = this.#options
-    const maxEntries = Math.min(this.#bisection.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
+    const maxEntries = Math.min(this.#halving.maxEntries, sink.maxEntries ?? Infinity, limits.maxEntries)
     return { maxEntries, busy, oneLine: this.#rejectionRun.isTooLong }
   }
 
   /** Batches are smaller than usual, to find the entry that the receiver refuses. */
   get #isIsolating(): boolean {
-    return this.#bisection.isUnderWay || this.#rejectionRun.isTooLong
+    return this.#halving.isUnderWay || this.#rejectionRun.isTooLong
   }
 
   /** Throws what the sink throws. */
@@ -208,7 +205,7 @@ export class BatchDispatcher implements Dispatcher {
     error: ConnectorError,
     signal: AbortSignal,
   ): Promise<StepResult> {
-    const outcome = this.#bisection.narrow(loaded.lines.count, error)
+    const outcome = this.#halving.narrow(loaded.lines.count, error)
     if (outcome) return this.#concludeTry(sending, loaded, outcome, signal)
     this.#release(loaded)
     sending.loaded = undefined
@@ -233,7 +230,7 @@ export class BatchDispatcher implements Dispatcher {
     if (results.left.size === 0) return this.#answer({ inFlight, ...results.whole(loaded) }, signal)
     this.#release(loaded)
     sending.loaded = undefined
-    this.#bisection.widen()
+    this.#halving.widen()
     if (retry) throw retry.error
     this.#rejectionRun.check()
     return 'worked'
@@ -241,7 +238,7 @@ export class BatchDispatcher implements Dispatcher {
 
   /** The next lines of a batch that was answered in part; undefined: all of its lines. */
   #linesLeft({ results }: Sending): ReadonlySet<Seq> | undefined {
-    const most = this.#rejectionRun.isTooLong ? 1 : this.#bisection.maxEntries
+    const most = this.#rejectionRun.isTooLong ? 1 : this.#halving.maxEntries
     return results && new Set([...results.left].slice(0, most))
   }
 
@@ -257,7 +254,7 @@ export class BatchDispatcher implements Dispatcher {
       this.#answered = undefined
       this.#sending = undefined
     } else await this.#ack(loaded, outcome, signal)
-    this.#bisection.widen()
+    this.#halving.widen()
     if (outcome.acknowledged === loaded.lines.count && !this.#isIsolating) this.#loader.free(loaded)
     else this.#release(loaded)
     if (outcome.rejected.some(({ own }) => own !== true)) this.#rejectionRun.check()
@@ -342,10 +339,10 @@ class Prefetch {
   }
 }
 
-// Bisects a batch that the receiver refuses as a whole: halves it until a single entry is left.
+// Halves a batch that the receiver refuses as a whole, until a single entry is left.
 // Then batches grow again.
 
-class Bisection {
+class Halving {
   readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
   /** limit of the next batch */
   maxEntries = Infinity
@@ -358,10 +355,7 @@ class Bisection {
     return this.maxEntries !== Infinity
   }
 
-  /**
-   * The result for a single entry: a dead letter with the reason. Undefined for several entries:
-   * half of them is next.
-   */
+  /** A dead letter if it is a single entry; undefined for several: half of them is next. */
   narrow(count: number, { code, message }: ConnectorError): Outcome | undefined {
     if (count === 1) return { acknowledged: 1, rejected: [{ index: 0, code, reason: message }] }
     this.maxEntries = Math.floor(count / 2)
@@ -474,9 +468,9 @@ export class RejectionRun {
   }
 
   /**
-   * Throws the error that blocks the sink if the run is too long. Dead letters stay dead letters: a
-   * run of bad entries ends, slowly. The receiver's texts may contain content and stay with the
-   * dead letters.
+   * Throws the error that blocks the sink once too many were refused in a row. Dead letters stay
+   * dead letters: a series of bad entries ends, slowly. The receiver's texts may contain content
+   * and stay with the dead letters.
    */
   check(): void {
     if (!this.isTooLong) return

@@ -302,10 +302,7 @@ export interface ReservedBatch {
  */
 type Read<Nothing> = (mostBytes: number, loneBytes?: number) => Promise<Batch | TooLarge | Nothing>
 
-/**
- * The memory that a batch takes or would take.
- * @internal for tests
- */
+/** The memory that a batch takes or would take. @internal for tests */
 export function memoryBytes({ slices }: Batch): number {
   let bytes = 0
   for (const { entries } of slices) for (let i = 0; i < entries.count; i++) bytes += entries.rawBytes(i)
@@ -361,8 +358,8 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
   reporter.state('sending')
   const release = await memory.reserve(found.wantedBytes, signal)
   try {
-    // The party that freed memory may have been resumed by the end of an answer, and keeps that
-    // answer in memory until its turn of the event loop ends.
+    // The code that freed memory may still have an answer in memory until its turn of the event
+    // loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
     if (typeof again === 'object') return { batch: whole(again), release }

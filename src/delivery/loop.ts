@@ -61,18 +61,20 @@ async function waitForMore(
   wait.close()
 }
 
-/**
- * Logs the error and returns how long to wait before the next try. Throws errors that waiting
- * cannot fix.
- */
+export const BLOCKED_TEXT = 'Delivery is blocked until this is fixed; it is tried again slowly'
+
+const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
+
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: LoopOptions,
   error: unknown,
   failures: FailureBackoff,
 ): number {
-  const { failure, count } = logFailure(log, 'Delivery failed and will be tried again', failures, error)
+  const { failure, delayMs } = logFailure(log, texts, failures, error, (failure, count) =>
+    retryDelayMs(failure, count, random),
+  )
   reporter.retry(failure.code)
-  const delayMs = retryDelayMs(failure, count, random)
   reporter.state(failure.action === 'block' ? 'blocked' : 'failing', failure, delayMs)
   return delayMs
 }
@@ -111,9 +113,7 @@ export interface Dispatcher {
    * Absent: never collects.
    */
   readonly collectsForMs?: number | undefined
-  /**
-   * True while work other than pending entries is left, such as writing manifests. Absent: never.
-   */
+  /** True while other work than pending entries is left, such as manifests. Absent: never. */
   readonly unfinished?: boolean
   /**
    * At a stop, after the last step: records answers that still arrive, until none can or `signal`

@@ -37,11 +37,9 @@ export class ObjectDispatcher implements Dispatcher {
   #open = new OpenRange()
   collectsForMs: number | undefined
   #resumed = false
-  /**
-   * The last manifest could not be written; storing objects meanwhile does not clear that error.
-   */
+  /** The last manifest failed; storing objects meanwhile does not clear that error. */
   #unproven = false
-  /** manifests cover everything stored, as far as nothing more comes */
+  /** manifests cover everything stored so far */
   #testified = false
   #closed: ClosedRange | undefined
 
@@ -259,10 +257,7 @@ interface PieceOptions extends ShareOptions {
   readonly sink: { readonly name: string }
 }
 
-/**
- * The oldest entries behind `after`, at most `maxEntries`; undefined: there are none. Rejects when
- * `signal` aborts.
- */
+/** The oldest entries behind `after`; undefined: there are none. Rejects when `signal` aborts. */
 function takePiece(
   options: PieceOptions,
   after: Seq | undefined,
@@ -293,10 +288,7 @@ const groupDay = (day: number): string =>
 const replayName = ({ replay, appendedAt }: Shared): string | undefined =>
   replay ? new Date(appendedAt).toISOString().replace(/[-:]|\.\d+/g, '') : undefined
 
-/**
- * The groups of a range. Each is one JavaScript object, so that groups are compared by identity.
- * @internal for tests
- */
+/** Each group of a range is one object: groups are compared by identity. @internal for tests */
 export class Groups {
   readonly #known = new Map<string, ObjectGroup>()
   readonly #undatedOf = perStream((shared) => ({ stream: shared.stream, replay: replayName(shared) }))
@@ -323,10 +315,7 @@ export class Groups {
   }
 }
 
-/**
- * All entries read so far behind the sink's position.
- * @internal for tests
- */
+/** All entries read so far behind the sink's position. @internal for tests */
 export class OpenRange {
   first: Seq | undefined
   last: Seq | undefined
@@ -340,9 +329,7 @@ export class OpenRange {
   readonly #met = new Set<ObjectGroup>()
   readonly #scratch = new ByteWriter(4096)
 
-  /**
-   * Counts as many entries of the piece as fit; true if the range is full. One entry always fits.
-   */
+  /** Counts the entries of the piece that fit, at least one; true if the range is full. */
   add(piece: Batch, { sink, format, wanted }: Framing, maxBytes: number, name: string): boolean {
     this.first ??= piece.first
     for (const slice of piece.slices)
@@ -368,10 +355,7 @@ export class OpenRange {
   }
 }
 
-/**
- * The contents of one object while it is written.
- * @internal for tests
- */
+/** The contents of one object while it is written. @internal for tests */
 export class Contents {
   readonly delays = new Delays()
   readonly #group: ObjectGroup

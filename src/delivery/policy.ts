@@ -21,10 +21,7 @@ export interface PolicySettings {
 type Wanted = (slice: ChunkSlice, index: number) => boolean
 
 export interface Policy {
-  /**
-   * Entries that are `wanted` and not denied; entries addressed to this sink alone can be denied
-   * too.
-   */
+  /** `wanted` without denied entries; entries for this sink alone can be denied too. */
   readonly allowed: (wanted: Wanted) => Wanted
   readonly redact: Redact | undefined
   /** settings that shape the bytes sent; none without a policy. For a key only its hash. */

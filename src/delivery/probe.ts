@@ -2,8 +2,10 @@
 // first entries are due.
 import { orAborted } from '../core/abort.ts'
 import { FailureBackoff, logFailure } from '../core/backoff.ts'
-import { retryDelayMs } from './loop.ts'
+import { BLOCKED_TEXT, retryDelayMs } from './loop.ts'
 import type { LoopOptions } from './loop.ts'
+
+const texts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
 
 /**
  * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
@@ -25,13 +27,9 @@ export async function probe(
       return
     } catch (error) {
       if (over()) return
-      const { failure, count } = logFailure(
-        log,
-        'The receiver is not ready and will be asked again',
-        failures,
-        error,
+      const { failure, delayMs } = logFailure(log, texts, failures, error, (failure, count) =>
+        retryDelayMs(failure, count, random),
       )
-      const delayMs = retryDelayMs(failure, count, random)
       reporter.probed(failure, delayMs)
       await clock.sleep(delayMs, signal)
     }

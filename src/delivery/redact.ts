@@ -37,10 +37,9 @@ export function redactBy(rules: readonly Rule[]): Redact {
   const find = findNameOf(rules.flatMap(({ fields }) => fields))
   return (raw, out) => {
     let from = 0
-    // After the walk the compiler still assumes the earlier type.
+    // After the calls the compiler still assumes the earlier type.
     let changed = false as boolean
-    // A removed member takes the comma before it along, or the one behind it if no member is before
-    // it.
+    // A removed member takes the comma before it along; the first one takes the comma behind it.
     let some = false
     eachMember(raw, (member) => {
       const change = changes[find(raw, member.keyStart, member.keyEnd)]

@@ -1,5 +1,4 @@
-// Reports acknowledged batches: metrics at once; dead letters in the log, the first at once and a
-// run of them as sums.
+// Reports acknowledged batches: metrics at once; in the log the first dead letter, then sums.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
@@ -23,9 +22,7 @@ interface AckedBatch {
   readonly rejected: readonly Rejected[]
 }
 
-/**
- * A receiver may give a different reason for each entry: at most this many are listed separately.
- */
+/** Reasons listed separately: a receiver may give a different one for each entry. */
 const MAX_REASONS = 100
 
 export class DeliveryReports {
@@ -51,10 +48,7 @@ export class DeliveryReports {
     this.#logDeadLetters(this.#throttle.next(rejected.length))
   }
 
-  /**
-   * Logs the rest of a run once it is due, even if nothing more is acknowledged. Returns the ms
-   * until then; Infinity: all is logged.
-   */
+  /** Logs a sum once it is due. Returns the ms until then; Infinity: everything is logged. */
   logDue(): number {
     this.#logDeadLetters(this.#throttle.next(0))
     return this.#throttle.dueInMs
@@ -76,7 +70,7 @@ export class DeliveryReports {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'The receiver rejected entries for good, and they became dead letters: see auditferry dead-letters list',
+      'Entries became dead letters: they are kept and not sent again automatically; see auditferry dead-letters list',
       { entries, ...why },
     )
   }
@@ -108,10 +102,7 @@ class Means {
   }
 }
 
-/**
- * The receiver has just accepted entries of these own times (µs).
- * @internal for tests
- */
+/** The receiver has just accepted entries of these own times (µs). @internal for tests */
 export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Float64Array): void {
   const delays = new Means()
   // By index: an iterator allocates an object for each time.
@@ -123,10 +114,7 @@ export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Flo
   reporter.success()
 }
 
-/**
- * Delays of entries that are accepted later than they are counted: keeps their own times, as means,
- * until then.
- */
+/** Keeps the own times of entries that are counted before they are accepted, as means. */
 export class Delays {
   readonly #times = new Means()
 
@@ -147,10 +135,7 @@ export class Delays {
 type AccountColumn = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }
 
-/**
- * Adds up. The last source and day are cached, because entries nearly always come in the order of
- * their days.
- */
+/** Adds up. Caches the last source and day: entries nearly always come in the order of days. */
 export class DayAccountSums {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
@@ -165,10 +150,7 @@ export class DayAccountSums {
     this.#last[column] += count
   }
 
-  /**
-   * Counts an entry that the sink does not want; not if it is no entry of this sink, or was counted
-   * before its replay.
-   */
+  /** Counts an unwanted entry, unless it is another sink's, or was counted before its replay. */
   addFiltered(slice: SliceTimes, index: number, sink: string): void {
     if (isOwn(slice, sink) && !slice.replay) this.add(slice, dayOf(slice, index), 'filtered')
   }

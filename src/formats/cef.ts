@@ -20,9 +20,7 @@ function field(key: string, longest: number, label?: string): FieldLayout {
 /** A key whose meaning is in a second key, its label. */
 const labelled = (key: string, longest: number): FieldLayout => field(key, longest, `${key}Label`)
 
-/**
- * Lengths as in the dictionary. Ids and JSON are not cut here; a receiver may (docs/formats.md).
- */
+/** Lengths as in the dictionary. Ids and JSON are not cut; a receiver may (docs/formats.md). */
 const fields: Dialect['fields'] = {
   id: field('externalId', Infinity),
   workspace: field('deviceExternalId', 255),

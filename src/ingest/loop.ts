@@ -30,6 +30,8 @@ export interface IngestOptions {
   readonly once: boolean
   /** where the time of the last successful read is stored; absent: nowhere */
   readonly reads?: ReadTimes
+  /** for the log, while the journal is full; absent: its own limit is reached */
+  readonly pausedText?: string
   /** for the key of the source; absent: it shares the key with no other part */
   readonly keyWait?: KeyWait | undefined
   /** throttles the log lines on foreign fetches and malformed elements; absent: logs each time */
@@ -184,18 +186,17 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       isBlocked = false
     } catch (error) {
       if (stopped()) return
-      const isFull = error instanceof ConnectorError && error.code === 'journal_full'
-      const delayMs = isFull ? pauses.begin(error) : delayAfter(options, error, failures)
+      const isJournalFull = error instanceof ConnectorError && error.code === 'journal_full'
+      const delayMs = isJournalFull ? pauses.begin(error) : delayAfter(options, error, failures)
       isBlocked = error instanceof ConnectorError && error.action === 'block'
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
   }
 }
 
-const atBound = new ConnectorError(
-  'journal_full',
-  'undelivered entries have reached journal.max_bytes; reading resumes automatically when the sinks catch up',
-)
+const PAUSED_TEXT = 'Reading is paused: undelivered entries have reached journal.max_bytes'
+
+const atBound = new ConnectorError('journal_full', 'reading resumes automatically when the sinks catch up')
 
 /** Pauses of one reader while the journal is full. */
 class Pauses {
@@ -208,19 +209,10 @@ class Pauses {
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
-  /**
-   * Logs it if it is new, and returns how long to wait before the next check. `error`: the
-   * journal's error.
-   */
+  /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
-    const { log, reporter } = this.#options
-    if (!this.#underWay)
-      logFailure(
-        log,
-        'There is no room for the journal: reading pauses until there is some',
-        this.#failures,
-        atBound,
-      )
+    const { log, reporter, pausedText: text = PAUSED_TEXT } = this.#options
+    if (!this.#underWay) logFailure(log, { failed: text, blocked: text }, this.#failures, atBound, () => 0)
     this.#underWay = true
     reporter.state('paused', error)
     return PAUSED_MS
@@ -233,18 +225,21 @@ class Pauses {
   }
 }
 
-/**
- * Logs the error and returns how long to wait before the next try. Throws errors that waiting
- * cannot fix.
- */
+const texts = {
+  failed: 'Reading failed and will be retried',
+  blocked: 'Reading is blocked until this is fixed; it is tried again slowly',
+}
+
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: IngestOptions,
   error: unknown,
   failures: FailureBackoff,
 ): number {
-  const { failure, count } = logFailure(log, 'Reading failed and will be retried', failures, error)
+  const { failure, delayMs } = logFailure(log, texts, failures, error, (failure, count) =>
+    retryDelayMs(failure, count, random),
+  )
   const { action, code } = failure
-  const delayMs = retryDelayMs(failure, count, random)
   const state = action === 'pause' ? 'paused' : action === 'block' ? 'blocked' : 'failing'
   reporter.state(state, failure, code === 'rate_limited' ? undefined : delayMs)
   return delayMs
@@ -288,10 +283,7 @@ const RETRY = { baseMs: 1_000, capMs: 5 * 60_000 }
 /** The API answers, only badly: another request helps, not a long wait. */
 const BAD_REPLY = { baseMs: 1_000, capMs: 5_000 }
 const BLOCKED = { baseMs: 15_000, capMs: 60_000 }
-/**
- * The space on a disk can only be tested by writing, and each try costs a request that is itself an
- * entry.
- */
+/** Only writing tests the space on a disk, and each try costs a request, itself an entry. */
 const FULL_DISK = { baseMs: 1_000, capMs: 60_000 }
 
 function retryDelayMs({ action, code, retryAfterMs }: ConnectorError, count: number, random: Random): number {

@@ -18,7 +18,7 @@ import { overlay } from '../core/overlay.ts'
 import { ConnectorError, isAbort } from '../core/errors.ts'
 import { epochDay } from '../core/time.ts'
 import { runIngest } from '../ingest/loop.ts'
-import { userOf } from '../sources/audit/range-cursor.ts'
+import { userOf } from '../sources/audit/range.ts'
 import { EntriesOnce } from '../sources/http/ordinals.ts'
 import { notBegun, reported, reporting } from './range.ts'
 import type { Progress, RangeReader } from './range.ts'
@@ -36,7 +36,7 @@ const MOST_NAMED = 20
 const ANSWER_MS = 1_000
 /** Without a request for this long the command is gone: its comparison ends. */
 const GONE_MS = 40_000
-/** Failures in a row that end it. `bad`: unreadable answers; the history halves windows ten times. */
+/** Failures in a row that end it; more if unreadable (`bad`): the history halves its windows. */
 const MOST_FAILURES = { silent: 8, bad: 32 } as const
 
 export class Comparisons implements Comparing {

@@ -1,6 +1,13 @@
-// Backfills and replays: each reads spans of a stream again beside live reading. A backfill keeps what is new, a replay sends
-// every page to one sink.
-import { assertJobShare, jobKinds, matches, noCounts, pressureForJobs } from '../contracts/jobs.ts'
+// Backfills and replays: each reads spans of a stream again, beside live reading. A backfill keeps
+// what is new, a replay sends every page to one sink.
+import {
+  JOB_SHARE_IN_USE,
+  assertJobShare,
+  jobKinds,
+  matches,
+  noCounts,
+  pressureForJobs,
+} from '../contracts/jobs.ts'
 import type {
   Job,
   JobCounts,
@@ -42,7 +49,9 @@ export interface JobsOptions {
   readonly mostMarks?: number
 }
 
-/** How far live reading is. Right after a start the loop may not have reported the position of the last process yet. */
+const PAUSED_TEXT = `A backfill or replay is paused: ${JOB_SHARE_IN_USE}`
+
+/** How far live reading is; right after a start, by the cursor that the last process saved. */
 export const liveReadTo =
   (
     journal: Pick<Intake, 'cursor'>,
@@ -57,7 +66,7 @@ export const liveReadTo =
     return reported()
   }
 
-/** Reads one job of each kind and stream at a time. Without `run` they wait. */
+/** Reads one job of each kind and stream at a time, once `run` is called. */
 export class StreamJobs implements Jobs {
   readonly #options: JobsOptions
   readonly #table: JobTable
@@ -109,7 +118,7 @@ export class StreamJobs implements Jobs {
     return dryRun === true ? jobs.map(jobOf) : this.#start(jobs)
   }
 
-  /** Joins jobs under way over the same spans. No other command comes in between. */
+  /** Joins running jobs over the same spans. No await before they are in the table: no race. */
   async #start(wanted: readonly JobState[]): Promise<readonly StartedJob[]> {
     const started = wanted.map((job) => {
       const active = this.#active(job.record)
@@ -146,12 +155,12 @@ export class StreamJobs implements Jobs {
     return count
   }
 
-  /** Under way, and lately ended. */
+  /** Running jobs, and those that ended within a day. */
   list(kind?: JobKind): readonly Job[] {
     return ofKind(kind, this.#table.listed()).map(jobOf)
   }
 
-  /** Until `signal` aborts. Rejects only with what must stop the process. */
+  /** Until `signal` aborts. Rejects only with an error that must stop the process. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#table.load()
     const { ranges } = this.#options
@@ -202,7 +211,7 @@ export class StreamJobs implements Jobs {
     }
   }
 
-  /** False: it was stopped first. With the last span the job ends. */
+  /** False: stopped before the end of the span. The last span ends the job. */
   async #readSpan(range: RangeReader, job: JobState, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#options
     const span = job.record.spans[job.record.span]
@@ -213,7 +222,7 @@ export class StreamJobs implements Jobs {
     const record: JobRecord = { ...job.record, span: job.record.span + 1 }
     const unread = span && range.unread(record.place)
     if (unread) {
-      // A backfill may have read in the end what it skipped first.
+      // A backfill may have read later what it skipped first.
       const before = record.kind === 'backfill' ? 0 : record.counts.gaps
       record.counts = { ...record.counts, gaps: before + unread.length }
       record.unread = [...record.unread, ...unread]
@@ -224,7 +233,7 @@ export class StreamJobs implements Jobs {
     return this.#table.keep(job, record, signal)
   }
 
-  /** Its cursor is the place in the span, and its journal counts as full once the share of jobs is. */
+  /** The cursor is the job's place in the span; the journal is full once the jobs' share is. */
   #ingestOptions(range: RangeReader, job: JobState, span: JobSpan): IngestOptions {
     const { clock, random, journal } = this.#options
     const { log, wanted, keyWait } = range
@@ -232,7 +241,7 @@ export class StreamJobs implements Jobs {
     const use = isKept ? 'keep' : 'send'
     const reporter = reporting(range, job, use)
     return {
-      ...{ reporter, log, clock, random, wanted, keyWait, once: true },
+      ...{ reporter, log, clock, random, wanted, keyWait, once: true, pausedText: PAUSED_TEXT },
       source: range.open(span, reporter, use),
       journal: overlay<Intake>(journal, {
         cursor: async () => job.record.place,
@@ -254,14 +263,14 @@ export class StreamJobs implements Jobs {
         new: added + late,
         ...{ known, filtered, quarantined, gaps: part.gaps },
       })
-    // In the page's transaction: after a crash the page would otherwise count as known, although this backfill found it.
+    // In the page's transaction: else, after a crash, what it found would count as known.
     const state = (appended: Appended) => [...now, ...this.#table.entriesOf(job, grown(appended))]
     const appended = await journal.append({ ...rest, cursor: undefined, state })
     job.record = grown(appended)
     return appended
   }
 
-  /** Entries and place are one transaction, so nothing of a page is sent twice, however reading breaks off. */
+  /** Entries and progress land in one transaction, so nothing of a page is sent twice. */
   async #send(
     job: JobState,
     { stream, wanted }: RangeReader,
@@ -281,7 +290,7 @@ export class StreamJobs implements Jobs {
       malformed: seen.malformed,
       gaps: part.gaps,
     })
-    // If this answer returned anything, that can come again; if the span is read from its start again, so can what follows.
+    // What this answer returned can come again; so can what follows, if the span starts over.
     if (part.void === 'walk' || (part.void && job.sent.size + seen.marks.length > 0)) record.voided = true
     const isWhole = part.cursor !== undefined && record.voided === undefined
     if (entries.count > 0) assertJobShare(journal.pressure())
@@ -311,20 +320,20 @@ const fresh = (
 const ofKind = (kind: JobKind | undefined, jobs: readonly JobState[]): readonly JobState[] =>
   jobs.filter(({ record }) => (kind ?? record.kind) === record.kind)
 
-/** With a page that has landed, up to this place. */
+/** The record after a page chunk has landed. */
 function withPage(record: JobRecord, place: string | undefined, more: Partial<JobCounts>): JobRecord {
   const counts = { ...record.counts }
   for (const name of Object.keys(more) as (keyof JobCounts)[]) counts[name] += more[name] ?? 0
   return { ...record, counts, ...(place !== undefined && { place }) }
 }
 
-/** A span relative to now has moved since, so the message names the one under way. */
+/** Names the running job's span: one relative to now has moved since. */
 function otherSpan({ kind, stream, sink, asked }: JobRecord): ConnectorError {
   const to = sink === undefined ? '' : ` to ${sink}`
   const from = isoFromUs(asked[0]?.fromUs ?? 0)
   const until = isoFromUs(asked.at(-1)?.toUs ?? 0)
   return new ConnectorError(
     'misconfigured',
-    `A ${kind} of ${stream.workspace} ${stream.source}${to} over another span is under way (from ${from} to ${until}): wait for it (${kind} --status) or end it (${kind} --cancel)`,
+    `A ${kind} of ${stream.workspace} ${stream.source}${to} is under way already, from ${from} to ${until}; a relative time such as 7d is another span each time: wait for it (${kind} --status) or end it (${kind} --cancel)`,
   )
 }

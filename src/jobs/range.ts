@@ -14,17 +14,17 @@ export interface RangeReader {
   readonly reporter: StreamReporter
   readonly log: Log
   readonly wanted: (type: string) => boolean
-  /** where it is kept when the source last had a gap; absent: nowhere */
+  /** keeps when the source last had a gap; absent: not kept */
   readonly reads?: { state(good: boolean, gaps: number): readonly StateEntry[] } | undefined
-  /** waits of the key that it is read with; absent: no other reader has this key */
+  /** the waits of its key; absent: no other reader uses that key */
   readonly keyWait?: KeyWait | undefined
-  /** Reads the span once; the cursor of its parts is a place in that span. */
+  /** Reads the span once; the cursor of its page chunks is a place in that span. */
   open(span: JobSpan, reporter: StreamReporter, use: RangeUse): Source
-  /** What a job waits for when the rate limiter has no permit for it, and why, in words. `isLimited`: the end of a 429. */
+  /** Why the rate limiter has no permit for a job, in words. `isLimited`: until a 429 ends. */
   readonly rateWait: () => { readonly isLimited: boolean; readonly reason: string }
-  /** By the cursor of live reading: nothing before it is wanted, µs; undefined: all is. */
+  /** Start of live reading, by its cursor, µs; undefined: it reads everything. */
   readonly startUs: (live: Cursor | undefined) => number | undefined
-  /** What of the span stayed unread, by a place in it; undefined: only how often something may have been left out is known. */
+  /** The unread parts of the span, by its last place; undefined: only their number is known. */
   readonly unread: (place: string | undefined) => readonly Unread[] | undefined
 }
 
@@ -34,7 +34,7 @@ export interface JobSink {
   readonly sources: readonly SourceName[]
 }
 
-/** Throws ConnectorError `misconfigured` where there is none. */
+/** Throws ConnectorError `misconfigured` if there is none. */
 export function rangeOf(ranges: readonly RangeReader[], wanted: Stream): RangeReader {
   const range = ranges.find(({ stream }) => isSameStream(stream, wanted))
   if (range) return range
@@ -73,7 +73,7 @@ export const reported = ({ error, ...rest }: Progress): JobProgress => ({
   error: error && { code: error.code, message: error.message },
 })
 
-/** Of a job in this state. @internal for tests */
+/** What a job waits for while its reader is in this state. @internal for tests */
 export function waitOf(
   state: SourceState,
   { rateWait }: Pick<RangeReader, 'rateWait'>,
@@ -84,7 +84,7 @@ export function waitOf(
   return { waitsFor: isLimited ? 'limit' : 'rate_limit', waitReason: reason }
 }
 
-/** Counts requests and entries under the source, but reports nothing about its live reading. Waiting for room is no failure. */
+/** Counts for the source, but not as live reading. Waiting for room or after a 429 is no failure. */
 export function reporting(
   { reporter, rateWait }: Pick<RangeReader, 'reporter' | 'rateWait'>,
   progress: Progress,
@@ -105,7 +105,8 @@ export function reporting(
     gap: (count) => kept.gap(count),
     state(state, error) {
       Object.assign(progress, waitOf(state, { rateWait }))
-      if (error?.code !== 'journal_full') progress.error = error ?? progress.error
+      if (error?.code === 'rate_limited') progress.error = undefined
+      else if (error?.code !== 'journal_full') progress.error = error ?? progress.error
     },
     success: () => (progress.error = undefined),
     cursor: (atUs) => (progress.atUs = atUs),

@@ -1,4 +1,4 @@
-// A job as a state entry of the journal holds it, and the two forms that builds before this one wrote.
+// A job as it is stored in the journal, also in the two forms of older versions.
 import { z } from 'zod'
 import { jobKinds, noCounts } from '../contracts/jobs.ts'
 import type { Job, JobCounts, Missing } from '../contracts/jobs.ts'
@@ -14,9 +14,9 @@ const common = {
   stream: z.object({ workspace: z.string(), source: z.enum(sourceNames) }),
   /** epoch ms */
   endedAt: number.exactOptional(),
-  /** µs; of the progress, the rest is the record */
+  /** own time of the last entry read, µs */
   atUs: number.exactOptional(),
-  /** where the reading of the span is, opaque */
+  /** cursor within the span, opaque */
   place: z.string().exactOptional(),
 }
 /** An answer of this span broke off: what it returned may come again in other windows. */
@@ -81,27 +81,27 @@ const replayV1 = z
 
 const anyForm = z.union([stored, backfillV1, replayV1])
 
-/** A job in memory: from its start, or from the state entry where a restart found it, until it is listed no more. */
+/** A job in memory: from its start, or a restart that finds it, until it leaves the list. */
 export interface JobState extends Progress {
   record: JobRecord
   readonly cancelled: AbortController
-  /** without which it waits in the journal */
+  /** what the configuration lacks for it: until then it waits in the journal */
   lacks: Missing | undefined
-  /** of a replay: what of the page under way was sent already, by this process or the one before */
+  /** of a replay: marks of what was sent of the current page, also by an earlier process */
   readonly sent: Set<string>
-  /** names of the state entries that say so */
+  /** names of the state entries with these marks */
   pageEntries: string[]
-  /** both are here: of a job that a restart found they are read when its turn comes */
+  /** both are read: after a restart only when the job's turn comes */
   isLoaded: boolean
 }
 
-/** `atUs`: how far a state entry says that it was. */
+/** `atUs`: its progress, from a state entry. */
 export const stateOf = (record: JobRecord, atUs?: number): JobState => ({
   ...{ ...notBegun, record, atUs, waitsFor: 'turn', lacks: undefined },
   ...{ cancelled: new AbortController(), sent: new Set<string>(), pageEntries: [], isLoaded: false },
 })
 
-/** What a state entry holds; undefined: nothing that this version can read. */
+/** Undefined if this version cannot read it. */
 export function readEntry(text: string): JobState | undefined {
   const found = jsonOf(anyForm, text)
   if (!found) return undefined
@@ -109,15 +109,15 @@ export function readEntry(text: string): JobState | undefined {
   return stateOf(record, atUs)
 }
 
-/** Of a stream and a sink: what a job's entry is named by, and those of its pages. */
+/** The common part of the names of a job's state entry and of those of its pages. */
 export const keyOf = ({ stream, sink }: Pick<JobRecord, 'stream' | 'sink'>): string =>
   `${sink === undefined ? '' : `${sink}:`}${stream.workspace}:${stream.source}`
 
-/** One job at a time has a name. */
+/** Only one job at a time has this name. */
 export const nameOf = (record: Pick<JobRecord, 'kind' | 'stream' | 'sink'>): string =>
   `${record.kind}:${keyOf(record)}`
 
-/** `record`: as it is once the entry is written. */
+/** `record`: the job's, once the entry is written. */
 export const entryOf = ({ atUs }: Pick<Progress, 'atUs'>, record: JobRecord): StateEntry => ({
   name: nameOf(record),
   value: JSON.stringify({ ...record, atUs }),

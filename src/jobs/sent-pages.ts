@@ -1,5 +1,5 @@
-// Which entries of the current page a replay has sent: kept until the page is complete, in memory and in state entries of the
-// same transaction, so that neither a broken answer nor a restart sends them twice.
+// Which entries of the current page a replay has sent. Kept in memory and in state entries until
+// the page is complete, so that neither a broken answer nor a restart sends them twice.
 import { createHash } from 'node:crypto'
 import type { Entries } from '../contracts/entries.ts'
 import type { JobSpan } from '../contracts/jobs.ts'
@@ -7,12 +7,12 @@ import type { Append, State, StateChange } from '../contracts/journal.ts'
 import { entryOf, keyOf } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
 
-/** For all replays together, some 50 MB. Entries beyond this are sent again if the answer breaks off after them. */
+/** Of all replays, some 50 MB. Entries beyond that are sent again if their answer breaks off. */
 const MOST_MARKS = 500_000
-/** An entry holds one mark at least. */
+/** Each state entry has at least one mark. */
 const MOST_ENTRIES = MOST_MARKS + 1_000
 
-/** Entries of the page under way begin like this. */
+/** Prefix of the names of the current page's state entries. */
 const pagePrefix = (record: Pick<JobRecord, 'sink' | 'stream'>) => `replay-page:${keyOf(record)}:`
 
 const MARK_LENGTH = 16
@@ -33,7 +33,7 @@ export function marksIn(value: string): string[] {
   )
 }
 
-/** The entries of a part that are in the span and were not sent from this page before, each once. */
+/** The entries in the span that were not sent from this page before, each once. */
 export function unsentOf(
   { sent }: Pick<JobState, 'sent'>,
   { entries: all, quarantined }: Pick<Append, 'entries' | 'quarantined'>,
@@ -54,37 +54,37 @@ export function unsentOf(
   return { entries, fresh, marks: [...marks, ...bad], malformed: bad.length }
 }
 
-/** How a part that is being appended changes its page. */
+/** How a page chunk changes its page. */
 interface PageUpdate {
-  /** as it is with this part */
+  /** the job's, with this page chunk */
   readonly record: JobRecord
   readonly marks: readonly string[]
-  /** this part completes its page, and nothing of it can come again */
+  /** the page is complete, and nothing of it can come again */
   readonly isWhole: boolean
 }
 
 interface SentPagesOptions {
   readonly state: State
-  /** all that are under way: they share what may be remembered */
+  /** all running jobs: they share the bound on marks */
   readonly open: () => readonly JobState[]
   readonly mostMarks: number | undefined
 }
 
 export class SentPages {
   readonly #options: SentPagesOptions
-  /** marks of parts that are being written */
+  /** marks that are being written */
   #marksInFlight = 0
 
   constructor(options: SentPagesOptions) {
     this.#options = options
   }
 
-  /** Names of the entries that are in the journal for a sink and stream, of this job or of one before it. */
+  /** Names of the state entries for a sink and stream, of this job or an earlier one. */
   async entriesOf(record: Pick<JobRecord, 'sink' | 'stream'>): Promise<string[]> {
     return (await this.#read(record)).map(({ name }) => name)
   }
 
-  /** Before it is read on. */
+  /** Call before the job continues. */
   async load(job: JobState): Promise<void> {
     if (job.isLoaded) return
     for (const { name, value } of await this.#read(job.record)) {

@@ -1,4 +1,4 @@
-// All jobs, each in a state entry of the journal: under way over restarts, ended lately, or waiting for the configuration.
+// All jobs, each in a state entry: running, ended within a day, or waiting for the configuration.
 import { jobKinds, missingText } from '../contracts/jobs.ts'
 import type { Missing } from '../contracts/jobs.ts'
 import type { State, StateEntry } from '../contracts/journal.ts'
@@ -11,7 +11,7 @@ import type { JobRecord, JobState } from './record.ts'
 
 /** An ended job stays in the list for a day. */
 const LISTED_MS = DAY_MS
-/** If a new job took its name, for a minute: a command that follows it still sees how it ended. */
+/** If a new job took its name, for a minute: a command that follows it sees how it ended. */
 const REPLACED_MS = 60_000
 const MOST_ENTRIES = 10_000
 const TRY_AGAIN_MS = 5_000
@@ -30,9 +30,9 @@ const cancelledOf = ({ record }: JobState) =>
 
 export class JobTable {
   readonly #options: TableOptions
-  /** By name, one each: under way, waiting for the configuration, or ended. */
+  /** By name, one each: running, waiting for the configuration, or ended. */
   readonly #jobs = new Map<string, JobState>()
-  /** Ended, and another one has the name. The last of a name has it back when that is cancelled. */
+  /** Ended jobs whose names others took. If such a job is cancelled, the last one is back. */
   #replaced: readonly JobState[] = []
   #loaded: Promise<void> | undefined
   #wake: (() => void)[] = []
@@ -41,34 +41,34 @@ export class JobTable {
     this.#options = options
   }
 
-  /** Before anything else. */
+  /** Call first. */
   load(): Promise<void> {
     this.#loaded ??= this.#read()
     return this.#loaded
   }
 
-  /** Under way, as it is now: what starts later is not among them. */
+  /** The jobs that run now. */
   open(): readonly JobState[] {
     return [...this.#jobs.values()].filter(isOpen)
   }
 
-  /** Under way once the configuration has what they lack. */
+  /** Jobs that wait for the configuration. */
   lacking(): readonly JobState[] {
     return [...this.#jobs.values()].filter(({ lacks }) => lacks)
   }
 
-  /** Under way, and lately ended. */
+  /** Running jobs, and those that ended within a day. */
   listed(): readonly JobState[] {
     return [...this.#jobs.values()].filter((job) => isOpen(job) || this.#hasEnded(job, LISTED_MS))
   }
 
-  /** Those, the ones that lack something, and the ended ones that others replaced a moment ago: a command that follows one hears how it ended. */
+  /** In addition, waiting jobs and those that were just replaced: a command may follow one. */
   all(): readonly JobState[] {
     const replaced = this.#replaced.filter((job) => this.#hasEnded(job, REPLACED_MS))
     return [...replaced, ...this.listed(), ...this.lacking()]
   }
 
-  /** So long ago, or that far ahead: it ended by a clock that has since been set back. */
+  /** Or as far in the future: a clock that was set back since shows it like that. */
   #hasEnded({ record: { endedAt } }: JobState, withinMs: number): boolean {
     return endedAt !== undefined && Math.abs(this.#options.clock.now() - endedAt) <= withinMs
   }
@@ -87,7 +87,7 @@ export class JobTable {
     return undefined
   }
 
-  /** All or none, each in place of one that has ended: where they cannot be kept they have not started. `drop`: entries that go with that. */
+  /** All or none: what cannot be stored has not started. `drop`: stale state entries. */
   async start(jobs: readonly JobState[], drop: readonly string[] = []): Promise<void> {
     if (jobs.length === 0) return
     const before = new Map(jobs.map((job) => [job, this.#jobs.get(nameOf(job.record))]))
@@ -114,7 +114,7 @@ export class JobTable {
     for (const wake of this.#wake.splice(0)) wake()
   }
 
-  /** False: it was under way no longer. `drop`: entries that go with its own. */
+  /** False: it was not running any more. `drop`: other state entries of the job. */
   async cancel(job: JobState, drop: readonly string[] = []): Promise<boolean> {
     if (job.record.endedAt !== undefined || !this.isCurrent(job)) return false
     const name = nameOf(job.record)
@@ -128,7 +128,7 @@ export class JobTable {
     try {
       await this.#options.state.change(change)
     } catch (error) {
-      // The next process would find it in the journal: here too it stays under way.
+      // The next process would find it in the journal, so it keeps running here too.
       this.#jobs.set(name, job)
       this.#replaced = replaced
       throw error
@@ -142,7 +142,7 @@ export class JobTable {
     else this.#jobs.delete(name)
   }
 
-  /** What no loop would write again, as the job's record from then on. False: `signal` came first, and nothing of it was kept. */
+  /** Stores `record` and makes it the job's. False: `signal` came first, and nothing was stored. */
   async keep(job: JobState, record: JobRecord, signal: AbortSignal): Promise<boolean> {
     const save = async () => {
       for (const { name, value } of this.entriesOf(job, record)) await this.#options.state.put(name, value)
@@ -152,7 +152,7 @@ export class JobTable {
     return isKept
   }
 
-  /** To land with what the reading has come to by it: `record` as it is then. None of one that was cancelled meanwhile. */
+  /** For the transaction that makes `record` true; none for a job that was cancelled. */
   entriesOf(job: JobState, record: JobRecord): readonly StateEntry[] {
     return this.isCurrent(job) ? [entryOf(job, record)] : []
   }
@@ -161,7 +161,7 @@ export class JobTable {
     return this.#jobs.get(nameOf(job.record)) === job
   }
 
-  /** Throws ConnectorError `aborted` for one that was cancelled meanwhile. */
+  /** Throws ConnectorError `aborted` if it was cancelled meanwhile. */
   assertCurrent(job: JobState): void {
     if (!this.isCurrent(job)) throw cancelledOf(job)
   }
@@ -189,7 +189,7 @@ export class JobTable {
     const { kind, stream, sink } = job.record
     job.waitsFor = lacking
     this.#options.log.warn(
-      `A ${kind} waits in the journal: ${missingText[lacking]}. It goes on once that is there again; ${kind} --cancel ends it`,
+      `A ${kind} waits in the journal: ${missingText[lacking]}. It resumes once that is back; ${kind} --cancel ends it`,
       { ...stream, ...(sink !== undefined && { sink }) },
     )
   }
@@ -206,7 +206,7 @@ export class JobTable {
   }
 }
 
-/** Writes where no loop above would try again: a disk too full even for that is waited out. False: it was stopped first. Rejects with what must stop the process. */
+/** Retries, even on a full disk. False: `signal` aborted first. Rejects to stop the process. */
 export async function keepUnlessStopped(
   write: () => Promise<void>,
   progress: Pick<JobState, 'error'>,

@@ -35,7 +35,7 @@ export function inMemory(pieces: readonly Uint8Array[], again: () => Uint8Array 
   return { count: pieces.length, length, pieces: () => pieces, again }
 }
 
-/** Separators with white space that JSON allows between elements; most answers have a plain comma. */
+/** Separators with white space, which JSON allows; most answers have a plain comma. */
 export function separatorOf(chance: number): string {
   return [', ', ',\n', ' ,\r\n  '][Math.floor(chance * 60)] ?? ','
 }
@@ -137,7 +137,7 @@ async function* flow(answer: Answer, clock: Clock, signal: AbortSignal): AsyncGe
 }
 
 /**
- * The body as sent. Throws ConnectorError: `unreachable` where the connection breaks, `aborted` if the
+ * The body as sent. Throws ConnectorError `unreachable` if the connection breaks, `aborted` if the
  * reader has left.
  */
 export async function* pour(
@@ -195,8 +195,8 @@ const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])
 const LAST_BLOCK = Buffer.from([3, 0])
 
 /**
- * One member of gzip (RFC 1952). What is not in memory is deflated in groups, each flushed to a byte,
- * so that no body needs memory and none waits for a thread. `whole` false omits the end.
+ * One member of gzip (RFC 1952). A body that is not in memory is deflated in groups, each flushed
+ * to a byte: no body needs memory, and none waits for a thread. `whole` false omits the end.
  */
 export function gzipped(body: Body, whole: boolean): Body {
   if (whole && body.length !== undefined)

@@ -24,7 +24,7 @@ interface Prompt extends Omit<Completion, 'response'> {
   readonly stream: boolean
 }
 
-/** The fields of the body, unchecked, and the file's name. A body of another kind counts as missing. */
+/** The body's fields, unchecked, and the file's name. Another kind of body counts as missing. */
 function givenIn({ headers, body, switches }: Call): Readonly<Record<string, unknown>> {
   const type = headers['content-type'] ?? ''
   const { assistant_accepts: accepts, assistant_file_field: fileField } = switches

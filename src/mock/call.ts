@@ -67,7 +67,7 @@ export function faultyPage<T>({ struck, seed, ordinal }: Call, page: readonly T[
   return struck.has('duplicated') ? order.flatMap((one, i) => (i % 4 === 0 ? [one, one] : [one])) : order
 }
 
-/** The page before of the same key and area, where that fault strikes; and remembers this one. */
+/** With that fault the last page of the same key and area, else this one, which it remembers. */
 export function pageOrRepeated<T>({ struck, workspace, key, area }: Call, page: readonly T[]): readonly T[] {
   const slot = workspace.slotOf(area, key)
   const before = struck.has('repeated_page') ? workspace.lastPages.get(slot) : undefined

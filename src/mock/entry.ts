@@ -4,7 +4,7 @@ import type { Defect, HistoryDefect } from './switches.ts'
 const answers = ['page', 'search', 'earliest', 'latest'] as const
 export type ShownIn = (typeof answers)[number]
 
-/** The ground truth about one entry, for tests. Instants are epoch ms unless their name ends in Us. */
+/** The ground truth about an entry, for tests. Instants are epoch ms unless named …Us. */
 export type MockEntry = Pick<
   Entry,
   'id' | 'atUs' | 'type' | 'visibleAt' | 'origin' | 'defect' | 'raw' | 'shownBy' | 'shownAt' | 'purged'
@@ -80,7 +80,7 @@ export class Entry implements EntryFacts {
   }
 }
 
-/** Their bytes, joined. Neighbours of a prepared backlog are one range of its buffer, with commas. */
+/** Their bytes, joined. Neighbours in a prepared backlog are one slice of its buffer. */
 export function joinedBytes(entries: readonly Entry[], separator: string): Uint8Array {
   const [first] = entries
   const last = entries.at(-1)

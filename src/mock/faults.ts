@@ -59,7 +59,7 @@ export interface Fate {
   readonly historyDefect: HistoryDefect | undefined
 }
 
-/** For entry number `index`, which happened at `atMs`; with the switches and faults at its creation. */
+/** For entry number `index`, of time `atMs`; by the switches and faults at its creation. */
 export function fateOf(
   plans: FaultPlans,
   switches: Switches,

@@ -252,7 +252,7 @@ export function rowOf(
   ])
 }
 
-/** Feedback on an answer: a version of its query event, as a function of the question and the time. */
+/** Feedback on an answer: a version of its query event, which question and time determine. */
 export interface Feedback {
   /** epoch ms: from when on the event has it */
   readonly from: number

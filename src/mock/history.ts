@@ -211,7 +211,7 @@ export interface MockHistoryEvent {
   readonly atUs: number
   readonly visibleAt: number
   readonly defect: HistoryDefect | undefined
-  /** those that began up to now, oldest first; in v1, which has no feedback, all are the same bytes */
+  /** those that began by now, oldest first; in v1, without feedback, all have the same bytes */
   readonly versions: readonly ReturnType<typeof versionOf>[]
 }
 

@@ -61,7 +61,7 @@ export interface Mock {
   readonly requests: readonly RequestRecord[]
   /** Every entry up to now, in order of time, with what happened to it. */
   entries(workspace?: string): MockEntry[]
-  /** Every history event up to now, visible or not, in order of time; bytes are created on access. */
+  /** Every history event up to now, visible or not, by time; bytes are created on access. */
   history(workspace?: string): MockHistoryEvent[]
   add(entry?: NewEntry, workspace?: string): MockEntry
   purge(ids: readonly string[], workspace?: string): void

@@ -75,7 +75,7 @@ export function fieldsOf(parts: readonly Part[], name: string): string[] {
   return parts.filter((part) => part.name === name).map(({ bytes }) => Buffer.from(bytes).toString())
 }
 
-/** The body of a request, in memory. Undefined if it is longer than `bound`; the rest is not read. */
+/** The body, in memory. Undefined if it is longer than `bound`; the rest is not read. */
 export async function readBody(
   given: Uint8Array | AsyncIterable<Uint8Array>,
   bound: number,

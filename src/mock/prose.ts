@@ -84,7 +84,7 @@ export const SLICE_BYTES = 65_536
 const SLICES = 16
 let padding: Buffer | undefined
 
-/** `bytes` of prose for the inside of a JSON string, in slices of one buffer: no size costs memory. */
+/** `bytes` of prose for a JSON string, in slices of one buffer: no size costs memory. */
 export function* filling(bytes: number, seed: number): Generator<Buffer, void> {
   padding ??= Buffer.alloc(
     SLICES * SLICE_BYTES,

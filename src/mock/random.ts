@@ -14,7 +14,7 @@ export function streamSeed(seed: number, name: string): number {
   return keyedBy(name, mix(seed, name.length))
 }
 
-/** A number from a text, such as an entry's id, so that every area makes the same choices about it. */
+/** A number from a text such as an entry's id: every area makes the same choices about it. */
 export function keyedBy(text: string, salt: number): number {
   let hash = salt
   for (let i = 0; i < text.length; i++) hash = mix(hash, text.charCodeAt(i))
@@ -82,8 +82,8 @@ function write(value: number, at: number, count: number): void {
 }
 
 /**
- * UUIDs of version 4 by number. The first 32 bits are the number, scrambled one to one, so that no two
- * collide; the rest is hashed.
+ * UUIDs of version 4 by number. The first 32 bits are the number, scrambled one to one, so that no
+ * two collide; the rest is hashed.
  */
 export function uuidStream(seed: number, name: string): (index: number) => string {
   const key = streamSeed(seed, name)

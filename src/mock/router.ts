@@ -38,7 +38,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The mock's record of a request: the ground truth of rate limits. Instants are by the true clock. */
+/** The record of a request: the ground truth of rate limits. Instants are by the true clock. */
 export interface RequestRecord {
   /** epoch ms: when it arrived, which is when it counted */
   readonly at: number
@@ -94,7 +94,7 @@ function tooMany(area: Area, { retry_after: hint }: Switches, now: number, waitM
   return failure(area, 429, undefined, headers)
 }
 
-/** The refusal above the limit. Counts the request where it does. */
+/** The refusal above the limit; a refused request counts only if the switch says so. */
 function overLimit(
   { limits, switches }: RouterDeps,
   { workspace, key }: { workspace: Workspace; key: Key },
@@ -165,8 +165,8 @@ export const permissionWords: readonly string[] = areas.flatMap(({ area, endpoin
 const SHAPE = 'expected name:secret or name:secret:permission,permission'
 
 /**
- * Reads a key of the command line. `domain` is that of the workspace's addresses: the name becomes the
- * user of the calls. Throws ConnectorError `config_invalid` with the valid form, without the secret.
+ * Reads a key of the command line: the name, at `domain`, becomes the user of the calls. Throws
+ * ConnectorError `config_invalid` with the valid form, without the secret.
  */
 export function readKey(text: string, domain: string): KeyOptions {
   const match = /^([\w.-]{1,64}):([\x21-\x39\x3b-\x7e]+)(?::([\w.,]*))?$/.exec(text)

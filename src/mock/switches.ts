@@ -112,7 +112,7 @@ export type Switches = {
   [N in SwitchName]: (typeof switches)[N]['values'] extends readonly (infer V)[] ? V : number
 }
 
-/** Where it applies: instead of an answer, to a page, to a body, or for good to an entry or event. */
+/** What it affects: a whole answer, a page, a body, or an entry or event for good. */
 type FaultKind = 'instead' | 'page' | 'body' | 'entry' | 'event'
 
 export const faults = {
@@ -167,7 +167,7 @@ export type Defect = 'no_id' | 'bad_time' | 'invalid_utf8' | 'too_deep' | 'not_a
 export type HistoryDefect =
   'history_no_id' | 'history_bad_time' | 'history_invalid_utf8' | 'history_not_an_object' | 'history_poison'
 
-/** When a fault applies. Each of several conditions is sufficient; the window limits all of them. */
+/** When a fault applies. Any one condition is sufficient; the window limits all of them. */
 export interface FaultPlan {
   /** share of requests (or of entries) */
   readonly rate?: number

@@ -179,7 +179,7 @@ const partnerFields = (partner: Partner) =>
 const share = on(
   ({ state }) => state.open(),
   ({ state, edit, random, someone, partners }, project) => {
-    // The first partner without a share; if all tried have one, the last one gets another permission.
+    // A partner without a share; if none is found, the last one gets another permission.
     let partner: Partner = { user: someone(random) }
     for (let tries = 0; tries < 20; tries++) {
       partner = random() < 0.75 ? { user: someone(random) } : { workspace: pick(random, partners) }

@@ -89,7 +89,7 @@ export interface Edit {
 
 const IDS_PER_EDIT = 64
 
-/** Edits of one origin (the start, the traffic, the API), numbered: no id depends on another origin. */
+/** Edits of one origin (start, traffic, API), numbered: ids do not depend on other origins. */
 export function editsOf(seed: number, origin: string) {
   const streams = {
     project: uuidStream(seed, `${origin} project`),

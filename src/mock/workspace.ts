@@ -139,7 +139,7 @@ export class Workspace {
     if (entry) this.ledger.purgeBefore(entry.atUs + 1)
   }
 
-  /** Each in its own microsecond of the lower half of its millisecond: see `minuteOf` in traffic.ts. */
+  /** Each in its own microsecond, in the lower half of its millisecond: see `minuteOf`. */
   #nextUs(now: number): number {
     this.#ownUs = now === this.#ownMs ? Math.min(this.#ownUs + 1, 499) : 0
     this.#ownMs = now

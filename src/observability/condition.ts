@@ -17,9 +17,8 @@ interface Fault {
 }
 
 /**
- * Input: any state, with or without an error. The state shown is the same, except:
- * failing, blocked or paused for the disk, then a state without an error: stays until `succeed` or one of `recoveryStates`
- * rate_limited, then waiting: shows waiting with its error, because waiting out a limit is no failure
+ * Shows the state that was reported, with two exceptions: failing, blocked or paused for the disk
+ * stays until `succeed` or one of `recoveryStates`; waiting after `rate_limited` keeps the error.
  */
 export class Condition<State extends string> {
   readonly #recoveryStates: readonly State[]

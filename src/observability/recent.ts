@@ -159,10 +159,7 @@ interface LastHour {
   status(): LastHourStatus
 }
 
-/**
- * `pendingNow` is called once per step and by `status`. Uses the monotonic clock: a jump of the wall
- * clock leaves no hole.
- */
+/** Calls `pendingNow` once per step. Monotonic: a jump of the wall clock leaves no hole. */
 export function openLastHour(clock: Pick<Clock, 'elapsed'>, pendingNow: () => number): LastHour {
   const read = new Float64Array(STEPS)
   const delivered = new Float64Array(STEPS)

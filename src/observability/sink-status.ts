@@ -104,6 +104,8 @@ interface Memory {
   lastSuccessAt: number
   acceptedEntries: number
   filteredEntries: number
+  /** dead letters since the last accepted entry; `sinceAt`: start of the trouble, epoch ms */
+  rejecting: { readonly sinceAt: number; readonly entries: number } | undefined
 }
 
 interface Seen {
@@ -114,12 +116,17 @@ interface Seen {
   readonly silence: Silence
 }
 
-function reporterOf(
-  { memory, condition, probe, silence }: Seen,
-  metrics: SinkMetrics,
-  sink: string,
-  clock: Clock,
-): SinkReporter {
+/** Rejected entries do not end a trouble: it began when the last entry was accepted, or before. */
+function rejected({ memory, condition: { error } }: Seen, entries: number, now: number): void {
+  const { sinceAt, entries: before } = memory.rejecting ?? {
+    sinceAt: error ? Date.parse(error.since) : now,
+    entries: 0,
+  }
+  memory.rejecting = { sinceAt, entries: before + entries }
+}
+
+function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock): SinkReporter {
+  const { memory, condition, probe, silence } = seen
   const delivery = metrics.delivery.labels({ sink })
   return {
     delivering() {
@@ -135,7 +142,7 @@ function reporterOf(
     asked: () => silence.asked(),
     active: () => silence.heard(),
     state(state, error, tryInMs) {
-      const sinceAt = clock.now() - (silence.msBeforeFault ?? 0)
+      const sinceAt = memory.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
       memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
       condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
     },
@@ -155,6 +162,8 @@ function reporterOf(
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
       count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
+      if (accepted > 0) memory.rejecting = undefined
+      else if (deadLettered > 0) rejected(seen, deadLettered, clock.now())
       // A receiver that rejects entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
@@ -169,11 +178,17 @@ function reporterOf(
   }
 }
 
+function rejectingOf({ rejecting }: Memory): Pick<SinkStatus, 'rejecting'> {
+  if (!rejecting) return {}
+  const { sinceAt, entries } = rejecting
+  return { rejecting: { since: new Date(sinceAt).toISOString(), entries } }
+}
+
 export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): RegistrySink {
   const { name, type, assurance, lingerMs } = facts
   const memory: Memory = {
     ...{ tried: false, uploadAt: undefined },
-    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 },
+    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0, rejecting: undefined },
   }
   const seen: Seen = {
     memory,
@@ -201,6 +216,7 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
         accepted_entries: memory.acceptedEntries,
         filtered_entries: memory.filteredEntries,
         dead_letters: deadLetters,
+        ...rejectingOf(memory),
       }
     },
     refresh(stats) {

@@ -55,14 +55,11 @@ interface StatusRegistryOptions extends JobReads {
 export interface StatusRegistry {
   /** epoch ms of the start of the process */
   readonly startedAt: number
-  /**
-   * `intervalMs`: how often a read is due; a source silent for more than two intervals and a minute
-   * is reported as failing.
-   */
+  /** `intervalMs`: how often a read is due; silent for two of them and a minute means failing. */
   source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
   sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter
-  /** `intervalMs`: shortest time between two canaries; `expected`: where each one is searched. */
+  /** `intervalMs`: shortest time between two canaries; `expected`: where each is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
   /**
    * A changed configuration is invalid: reported until another one is loaded, or until undefined
@@ -198,7 +195,7 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
 // The canary of one workspace: what its loop reported, as metrics. Its state is that of a source,
 // because it calls the API.
 
-/** `expected`: every place where a canary is searched, except `request`. */
+/** `expected`: everywhere a canary is looked for, except `request`. */
 function openRegistryCanary(
   workspace: string,
   intervalMs: number,

@@ -109,6 +109,8 @@ export interface SinkStatus {
   /** since this process started: excluded by the sink's settings */
   readonly filtered_entries: number
   readonly dead_letters: number
+  /** dead letters since the last accepted entry; absent: none, or not since this process started */
+  readonly rejecting?: { readonly since: string; readonly entries: number }
   readonly error: FaultStatus | null
 }
 
@@ -145,7 +147,7 @@ export interface BackfillStatus {
   readonly source: string
   readonly from: string
   readonly to: string
-  readonly state: 'waiting' | 'running' | 'done' | 'failed'
+  readonly state: 'waiting' | 'running' | 'done' | 'failing'
   /** 0 to 1, by time; null: not known yet */
   readonly progress: number | null
   /** in addition to an error: what the next try waits for */
@@ -218,7 +220,7 @@ function jobStatusOf(job: Job): Omit<BackfillStatus, 'new_entries'> {
   return {
     ...{ workspace: stream.workspace, source: stream.source },
     ...{ from: isoFromUs(spans[0]?.fromUs ?? 0), to: isoFromUs(spans.at(-1)?.toUs ?? 0) },
-    state: isDone ? 'done' : error ? 'failed' : waitsFor ? 'waiting' : 'running',
+    state: isDone ? 'done' : error ? 'failing' : waitsFor ? 'waiting' : 'running',
     ...{ ...trouble, progress: progressOf(job) ?? null, read_entries: counts.read, gaps: counts.gaps },
   }
 }

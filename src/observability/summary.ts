@@ -68,13 +68,31 @@ function troubleOf({ state, lag_seconds, pending_entries }: SinkStatus): string 
   return `is ${state === 'blocked' ? 'blocked and ' : ''}${spanText(lag_seconds)} behind`
 }
 
-function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: ReportFacts): string {
+/** The last delivery may be of another sink. A sink with an error is mentioned for that. */
+const isRejecting = ({ rejecting, state }: SinkStatus): boolean =>
+  rejecting !== undefined && state !== 'blocked' && state !== 'failing'
+
+function rejectingClauses({ sinks, reported_at }: ReportFacts): string[] {
+  return sinks.filter(isRejecting).flatMap(({ name, rejecting }) => {
+    if (!rejecting) return []
+    const span = spanText(secondsSince(rejecting.since, { reported_at }))
+    return [`${name} has accepted nothing for ${span}: ${countText(rejecting.entries, 'dead letters')}`]
+  })
+}
+
+/** '' if it waits only for its share of the rate limit. */
+function limitOf(source: SourceStatus, workspace: WorkspaceStatus, { reported_at }: ReportFacts): string {
+  const until = rateLimitOf(source, workspace)?.limited_until
+  return until === undefined ? '' : limitedText(until, Date.parse(reported_at))
+}
+
+function waitsClause(source: SourceStatus, workspace: WorkspaceStatus, report: ReportFacts): string {
   if (source.waits_for_memory_since !== undefined) return ', waiting for memory that other answers use'
-  const answer = answerText(source.answer_comes_since, Date.parse(reported_at))
+  const answer = answerText(source.answer_comes_since, Date.parse(report.reported_at))
   if (answer !== '') return `, ${answer}`
   if (source.state !== 'waiting') return ''
-  const until = rateLimitOf(source, workspace)?.limited_until
-  return `, waiting${until === undefined ? ' for its rate limit' : `: ${limitedText(until, Date.parse(reported_at))}`}`
+  const limit = limitOf(source, workspace, report)
+  return `, waiting${limit === '' ? ' for its rate limit' : `: ${limit}`}`
 }
 
 /** A restart keeps the time of the next read: the last read may be an earlier process's. */
@@ -89,6 +107,10 @@ function readingClause(source: SourceStatus, workspace: WorkspaceStatus, report:
   const { lag_seconds, state, last_success_at } = source
   const name = `${workspace.name} ${source.name}`
   const waits = waitsClause(source, workspace, report)
+  if (last_success_at !== null && isOverdue(source, report)) {
+    const limit = limitOf(source, workspace, report)
+    return `${name} waits for its rate limit: last read ${spanText(secondsSince(last_success_at, report))} ago${limit === '' ? '' : `, ${limit}`}`
+  }
   if (state === 'idle' && lag_seconds < 1) return `${name} waits for its ${nextReadText(source, report)}`
   if (last_success_at === null || state === 'starting') return `${name} is starting${waits}`
   if (lag_seconds < 1) return `${name} is reading${waits}`
@@ -101,10 +123,18 @@ function canaryClauses(source: SourceStatus, workspace: WorkspaceStatus, report:
   return [`${workspace.name}'s canary is sending its prompt${waitsClause(source, workspace, report)}`]
 }
 
+/** It waits for its rate limit, and has not read for longer than its interval allows. */
+function isOverdue(source: SourceStatus, report: ReportFacts): boolean {
+  const { state, caught_up_at, interval_seconds = 0 } = source
+  if (state !== 'waiting' || caught_up_at === null || !isCaughtUp(source, report)) return false
+  return secondsSince(caught_up_at, report) > interval_seconds + NOTABLE_LAG_SECONDS
+}
+
 /** A source that waits for memory or the rest of an answer moves no head: its lag is unknown. */
 const isBehind = (source: SourceStatus, report: ReportFacts): boolean =>
   source.lag_seconds >= NOTABLE_LAG_SECONDS ||
   !isCaughtUp(source, report) ||
+  isOverdue(source, report) ||
   source.waits_for_memory_since !== undefined ||
   answerText(source.answer_comes_since, Date.parse(report.reported_at)) !== ''
 
@@ -162,16 +192,19 @@ function warningClauses({ warnings }: ReportFacts): string[] {
   })
 }
 
-/** Entries that receivers do not get: they need a person even if everything else is well. */
-function attentionClauses({ journal: { gaps, quarantined }, sinks }: ReportFacts): string[] {
+/** Entries that no receiver gets. */
+function unreadClauses({ journal: { gaps, quarantined } }: ReportFacts): string[] {
   const unread = [
     ...(gaps > 0 ? [countText(gaps, 'possible gaps')] : []),
     ...(quarantined > 0 ? [`${numberText(quarantined)} quarantined`] : []),
   ]
-  const letters = sinks
-    .filter(({ dead_letters }) => dead_letters > 0)
+  return unread.length > 0 ? [unread.join(', ')] : []
+}
+
+function deadLetterClauses({ sinks }: ReportFacts): string[] {
+  return sinks
+    .filter((sink) => sink.dead_letters > 0 && !isRejecting(sink))
     .map(({ name, dead_letters }) => `${countText(dead_letters, 'dead letters')} at ${name}`)
-  return [...(unread.length > 0 ? [unread.join(', ')] : []), ...letters]
 }
 
 /** Perhaps a stolen key, so it is mentioned beside every other fault, also after a restart. */
@@ -204,21 +237,29 @@ export function sentenceOf(report: ReportFacts, lingers: Lingers): string {
   const lost = report.journal.lost === null ? [] : [report.journal.lost]
   const wrong = (reason: Why) => [...paused, ...sinkClauses(report, reason), ...sourceClauses(report, reason)]
   const count = lost.length + wrong(unsaid).length
+  const rejecting = rejectingClauses(report)
   // With several faults the sentence names the parts; the rows have the messages.
   const warned = warningClauses(report)
   const refused = refusedClauses(report, count === 0)
   const foreign = foreignClauses(report)
   if (count > 0)
-    return join([...lost, ...refused, ...wrong(count === 1 ? why : unsaid), ...warned, ...foreign])
-  const late = behindClauses(report, lingers)
+    return join([
+      ...lost,
+      ...refused,
+      ...wrong(count === 1 ? why : unsaid),
+      ...rejecting,
+      ...warned,
+      ...foreign,
+    ])
+  const late = [...rejecting, ...behindClauses(report, lingers)]
   const behind = late.length > 0 ? late : sendingClauses(report, lingers)
-  const before = [...refused, ...warned]
+  const before = [...refused, ...warned, ...unreadClauses(report)]
   const calm = before.length > 0 ? calmClause(report).replace(/^A/, 'a') : calmClause(report)
   const allClear = isCaughtUpKnown(report) ? [calm] : []
   return join([
     ...before,
     ...(behind.length > 0 ? behind : allClear),
     ...foreign,
-    ...attentionClauses(report),
+    ...deadLetterClauses(report),
   ])
 }

@@ -41,7 +41,7 @@ export const usedText = (used: number, limit: number): string =>
 /** For a limit that is lowered since a 429. */
 export function loweredText(limit: number, from: number, used: number): string {
   const before = used > limit ? `; the ${numberText(used)} of the last minute were sent before that` : ''
-  return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, rising again while it does not${before}`
+  return `${numberText(limit)} a minute instead of ${numberText(from)} since the API answered 429, rising again until ${numberText(from)}${before}`
 }
 
 /** `, next try in 42 s`, for a failed part; '' if unknown or due. */

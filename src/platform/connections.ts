@@ -103,10 +103,7 @@ export class ConnectionPool extends Agent {
     if (seconds !== undefined) pooled.idleMs = Math.min(MAX_IDLE_MS, Number(seconds) * 1_000 - EARLIER_MS)
   }
 
-  /**
-   * `socket`: the one with the error; absent: all connections are replaced, without an error of
-   * theirs.
-   */
+  /** `socket`: the one with the error; absent: replaces all connections, without an error. */
   renew(socket?: Duplex | null): void {
     if (socket) this.#suspect(this.#known.get(socket)?.address)
     this.#generation++

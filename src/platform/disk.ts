@@ -225,10 +225,7 @@ function diskFullError(code: string, what: string, path: string, cause: unknown)
 
 const isSystemCode = (code: string): boolean => /^(E[A-Z0-9]+$|Unknown system error )/.test(code)
 
-/**
- * An error that an operator can act on; `doing` is for example "write".
- * @internal for tests
- */
+/** An error that an operator can act on; `doing` is for example "write". @internal for tests */
 export function diskError(doing: string, path: string, cause: unknown): ConnectorError {
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`

@@ -90,10 +90,7 @@ const codes: ReadonlyMap<string, Known> = new Map<string, Known>([
 const isTlsAlert = (packet: unknown) =>
   packet instanceof Uint8Array && packet[0] === 0x15 && packet[1] === 0x03
 
-/**
- * Node also reports a connection closed too early as ECONNRESET; a real reset names the system
- * call.
- */
+/** Node reports an early close as ECONNRESET too; only a real reset names the system call. */
 function codeOf(error: Error, answered: boolean): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name
   if (code === 'ECONNRESET' && !('syscall' in error)) return answered ? 'CUT_SHORT' : 'CLOSED'

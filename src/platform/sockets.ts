@@ -16,10 +16,7 @@ import { transportError } from './network-errors.ts'
 
 /** Unread data of the peer is buffered up to this size; then reading stops. */
 const UNREAD_BYTES = 64 * 1024
-/**
- * In TLS 1.3 a server checks our certificate after the handshake: how long it may take to refuse
- * it.
- */
+/** In TLS 1.3 a server checks our certificate after the handshake: time for a refusal. */
 const VERDICT_MS = 500
 
 const neverAborted = new AbortController().signal

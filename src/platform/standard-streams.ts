@@ -18,10 +18,7 @@ interface LineWriterOptions {
   readonly dropped: (lines: number) => string
 }
 
-/**
- * Lines to a stream whose reader may stall.
- * @internal for tests
- */
+/** Lines to a stream whose reader may stall. @internal for tests */
 export class LineWriter {
   readonly #options: LineWriterOptions
   readonly #waiting: Uint8Array[] = []
@@ -130,10 +127,7 @@ function writeAll(fd: number, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
 }
 
-/**
- * Resolves when all is written, or accepted by the pipe; rejects otherwise, and then a part may be
- * written.
- */
+/** Resolves when all is written or accepted by the pipe; a failure may leave a part written. */
 export function printTo(stdout: StandardOutput): (bytes: Uint8Array) => Promise<void> {
   // For a pipe, a socket or a terminal, Node continues until everything is written. For a file,
   // Node writes once and ignores how much was written: the write that fills the disk is cut short,

@@ -52,6 +52,12 @@ function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
   return { secureContext, ownEndsAt }
 }
 
+const fileFaults: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'this user may not read it: chown or chmod it',
+  EISDIR: 'it is a folder',
+}
+
 /**
  * Returns the same object as before if nothing changed, or the change does not work. Throws
  * ConnectorError `tls_invalid` if the files never worked.
@@ -68,16 +74,16 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
     const known = lastGood.get(tls)
     if (known) return known.material
     const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
-    const next =
+    const code = errnoOf(cause, 'unreadable')
+    const why =
+      fileFaults[code] ??
       'each must contain PEM and be readable for this user, and the key must belong to the certificate'
-    const message = `cannot use ${path} (${errnoOf(cause, 'unreadable')}): ${next}`
+    const message = `cannot use ${path} (${code}): ${why}`
     throw new ConnectorError('tls_invalid', message, { cause })
   }
 }
 
-/**
- * The name that the peer must prove: an IP address is not allowed in the handshake, only compared.
- */
+/** The name that the peer must prove: an IP address is compared, but not in the handshake. */
 export function identityOptions(host: string, serverName: string | undefined): ConnectionOptions {
   const peerName = serverName ?? host
   return {

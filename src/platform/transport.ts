@@ -117,10 +117,7 @@ function headersOf({ rawHeaders }: IncomingMessage): Record<string, string> {
 
 const TOGETHER_BYTES = 64 * 1024
 
-/**
- * Joins a small piece with data that has arrived meanwhile: a server may send its answer in single
- * bytes.
- */
+/** Joins a small piece with what arrived meanwhile: a server may send single bytes. */
 function withWaiting(piece: Uint8Array, message: IncomingMessage): Uint8Array {
   if (message.readableLength === 0 || piece.length > TOGETHER_BYTES / 2) return piece
   const pieces = new Pieces()
@@ -131,10 +128,7 @@ function withWaiting(piece: Uint8Array, message: IncomingMessage): Uint8Array {
   return pieces.toBuffer()
 }
 
-/**
- * An explicit iterator, not a generator: `return` before the first `next` must close the connection
- * too.
- */
+/** Not a generator: `return` before the first `next` must close the connection too. */
 function streamed(message: IncomingMessage, failed: (error: unknown) => Error): HttpReply['body'] {
   message.on('error', () => undefined) // iterating the body throws it; the body may not be iterated
   return {

@@ -39,7 +39,7 @@ function open(name: string, deps: SinkDeps): Sink {
       if (lines.count === 0) return { acknowledged: 0, rejected: [] }
       const bytes = framedBytes(lines)
       try {
-        // An earlier try may have ended in the middle of a line: without an LF the first line of this one would be appended to it.
+        // An earlier try may have ended within a line: the LF separates it from this one.
         await deps.print(possibleDuplicate ? Buffer.concat([Uint8Array.of(LF), bytes]) : bytes)
       } catch (error) {
         throw printError(error)

@@ -1,4 +1,4 @@
-// Builds parts for journals under test: entries with an id, a time and a body of the test's choosing.
+// Builds page chunks for journal tests: entries with an id, time and body that the test chooses.
 import { COLUMNS, Entries } from '../../src/contracts/entries.ts'
 import type { Append, Batch } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
@@ -15,7 +15,7 @@ export interface EntrySpec {
   readonly id: string
   /** µs */
   readonly at?: number
-  /** as it stands in the entry; by default `at` in UTC */
+  /** the text in the entry; by default `at` in UTC */
   readonly time?: string
   readonly type?: string
   readonly body?: string
@@ -29,7 +29,7 @@ export function spec(n: number, rest: Partial<EntrySpec> = {}): EntrySpec {
   return { id: uuid(n), at: START_US + n * 1_000_000, ...rest }
 }
 
-/** Laid out as a page's body: entries between commas, the last one's id and time decoded behind it. */
+/** Builds entries in the layout of a page body: separated by commas. */
 export function entriesOf(specs: readonly EntrySpec[]): Entries {
   const types = [...new Set(specs.map(({ type = 'user:create_query' }) => type))]
   const columns = new Uint32Array(specs.length * COLUMNS)

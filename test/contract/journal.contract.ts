@@ -1,5 +1,5 @@
-// What every journal must do, whatever stores it. An engine runs this suite with a harness of its own. Sequence numbers
-// are compared with what the journal returned: a shard need not begin at 1.
+// What every journal must do, whatever storage it uses. Each engine runs this suite.
+// Sequence numbers are compared with what the journal returned: a shard need not begin at 1.
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { accountReport } from '../../src/contracts/accounts.ts'
@@ -35,20 +35,20 @@ interface JournalSettings {
   readonly log: Log
 }
 
-/** The shard of one test: opened again it is the same one. */
-export interface JournalPlace {
+/** The shard of one test. A second `open` opens the same shard. */
+export interface JournalShard {
   /** Opens it and registers the sinks. Rejects while another journal has it open. */
   open(settings: JournalSettings): Promise<Journal>
-  /** The `nth` commit of a writing transaction from now on fails, and nothing of the transaction lands; 0: none does. */
+  /** Lets the `nth` writing commit from now on fail and store nothing. With 0 none fails. */
   failCommit(nth: number): void
   /** Another process takes the shard over, as it may in this engine: `journal` is stale from then on. */
   succeed(journal: Journal, settings: JournalSettings): Promise<Journal>
   remove(): Promise<void>
 }
 
-export function journalContract(name: string, placeOf: () => Promise<JournalPlace>): void {
+export function journalContract(name: string, newShard: () => Promise<JournalShard>): void {
   describe(`journal contract: ${name}`, () => {
-    let place: JournalPlace
+    let shard: JournalShard
     let journal: Journal
     let clock: TestClock
     let sentences: string[]
@@ -60,7 +60,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       ...{ clock, log: logOf(sentences), ...settings },
     })
     const open = async (settings: Partial<JournalSettings> = {}) => {
-      journal = await place.open(settingsOf(settings))
+      journal = await shard.open(settingsOf(settings))
     }
     /** The sequence number of the `nth` entry of the test. */
     const at = (nth: number) => base + nth
@@ -71,15 +71,15 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       ...{ first: at(first), last: at(last), shape: 's', detail: `{"a":${reported}}` },
     })
     const rejection = (nth: number, reason = 'no') => ({ seq: at(nth), code: 'refused', reason })
-    /** Fails each commit of `work` in turn, and calls `holds` after each: nothing of it may have landed. */
+    /** Fails each commit of `work` in turn, and calls `holds` after each: nothing may have been stored. */
     const failingAtEachCommit = async (work: () => Promise<unknown>, holds: () => Promise<void>) => {
       for (let nth = 1; nth < 10; nth++) {
-        place.failCommit(nth)
+        shard.failCommit(nth)
         const failed = await work().then(
           () => false,
           () => true,
         )
-        place.failCommit(0)
+        shard.failCommit(0)
         if (!failed) {
           expect(nth).toBeGreaterThan(1)
           return
@@ -98,16 +98,16 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     beforeEach(async () => {
       sentences = []
       clock = new TestClock()
-      place = await placeOf()
+      shard = await newShard()
       await open()
       base = journal.stats().sinks[0]?.position ?? NaN
     })
     afterEach(async () => {
       await journal.close()
-      await place.remove()
+      await shard.remove()
     })
 
-    describe('taking in', () => {
+    describe('appending', () => {
       it('an entry seen twice is kept once', async () => {
         const first = await journal.append(part([spec(1), spec(2)]))
         const again = await journal.append(part([spec(1), spec(2)]))
@@ -118,20 +118,20 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
       })
 
-      it('an entry twice on one page is kept once, also next to known ones', async () => {
+      it('a duplicate within one page is stored once, also beside known entries', async () => {
         expect(await journal.append(part([spec(1), spec(1), spec(2)]))).toMatchObject({ added: 2, known: 1 })
         expect(await journal.append(part([spec(3), spec(2), spec(3)]))).toMatchObject({ added: 1, known: 2 })
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3].map(uuid))
       })
 
-      it('what is known is known after opening again', async () => {
+      it('known entries are still known after a reopen', async () => {
         await journal.append(part([spec(1)], { cursor: 'c1' }))
         await reopen()
         expect(await journal.append(part([spec(1), spec(2)]))).toMatchObject({ added: 1, known: 1 })
         expect(await journal.cursor(audit)).toBe('c1')
       })
 
-      it('a look at what is known tells it by source, time and id, and makes nothing known', async () => {
+      it('known() compares source, time and id, and marks nothing as known', async () => {
         const looked = () =>
           journal.known(audit, entriesOf([spec(1), spec(2), spec(2, { at: START_US }), spec(3)]))
         expect([...(await looked())]).toEqual([0, 0, 0, 0])
@@ -142,7 +142,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part([spec(3)]))).toMatchObject({ added: 1, known: 0 })
       })
 
-      it('entries that are centuries apart, or as far as times reach, are known by their exact times beside whatever they come', async () => {
+      it('entries centuries apart, up to the largest representable time, are known by their exact time', async () => {
         const reach = Number.MAX_SAFE_INTEGER
         const ats = [reach, -reach, 1 - reach, reach - 1, 0, START_US]
         const specs = ats.map((at, n) => spec(n, { at, time: `t${n}` }))
@@ -154,7 +154,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part(others.toReversed()))).toMatchObject({ known: others.length })
       })
 
-      it('and among entries that are not wanted, each under its own time', async () => {
+      it('entries at extreme times are known by their exact time beside filtered ones', async () => {
         const reach = Number.MAX_SAFE_INTEGER
         const specs = [reach, -reach, reach - 5].map((at, n) =>
           spec(n, { at, time: `t${n}`, type: n === 0 ? 'skipped' : 'kept' }),
@@ -164,13 +164,13 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect([...(await journal.known(audit, entriesOf(specs)))]).toEqual([0, 1, 1])
       })
 
-      it('one id at two times is two entries, also next to a known one', async () => {
+      it('one id at two times is two entries, also beside a known one', async () => {
         await journal.append(part([spec(1)]))
         const twice = [spec(5), spec(5, { at: START_US })]
         expect(await journal.append(part([spec(1), ...twice]))).toMatchObject({ added: 2, known: 1 })
       })
 
-      it('a part with an entry whose time is no whole number of microseconds is refused, and nothing of it kept', async () => {
+      it('a time that is not a whole number of microseconds refuses the whole page chunk', async () => {
         for (const at of [NaN, 0.5, 2 ** 53]) {
           const odd = part([spec(1), spec(2, { at, time: 'odd' })], { cursor: 'c' })
           await expect(journal.append(odd)).rejects.toThrow('no time in whole microseconds')
@@ -179,7 +179,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.take('a', plenty)).toBeUndefined()
       })
 
-      it('ids compare exactly: upper case, an id that is no UUID, and a longer one are others', async () => {
+      it('ids compare exactly: case, length and ids that are no UUID matter', async () => {
         const ids = [
           '0000000a-0000-4000-8000-00000000000b',
           '0000000A-0000-4000-8000-00000000000B',
@@ -197,7 +197,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part(specs))).toMatchObject({ added: 0, known: ids.length })
       })
 
-      it('the same id belongs to each source and workspace alone', async () => {
+      it('the same id in another source or workspace is another entry', async () => {
         for (const workspace of ['acme', 'beta']) {
           for (const source of ['audit', 'vault.projects'] as const)
             expect(await journal.append(part([spec(1)], { stream: { workspace, source } }))).toMatchObject({
@@ -210,7 +210,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         ])
       })
 
-      it('an audit entry with other content under a known id is known: the first is kept', async () => {
+      it('an audit entry with other content under a known id is known: the first content stays', async () => {
         await journal.append(part([spec(1, { body: 'first' })]))
         expect(await journal.append(part([spec(1, { body: 'other' })]))).toMatchObject({ added: 0, known: 1 })
       })
@@ -231,7 +231,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(rawsOf(batch)[2]).toContain('"body":"b"')
       })
 
-      it('a history entry that goes round in circles is told 16 times, and what was never seen always', async () => {
+      it('a history entry that alternates between contents counts as new 16 times; unseen content always does', async () => {
         const append = (...bodies: string[]) =>
           journal.append(
             part(
@@ -239,14 +239,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
               { stream: usage },
             ),
           )
-        // Now so, now so, or both in one answer: each change counts at first, as it may be one that was taken back.
+        // Alternating, or both in one answer: each change counts at first, since it may be a change that was undone.
         for (let i = 0; i < 7; i++) expect(await append('a', 'b')).toMatchObject({ added: 2 })
         await reopen()
         expect(await append('a')).toMatchObject({ added: 1 })
         expect(await append('b')).toMatchObject({ added: 1 })
         for (let i = 0; i < 3; i++) expect(await append('a', 'b')).toMatchObject({ added: 0, known: 2 })
         await reopen()
-        // Fifteen more, each new: the last sixteen are remembered.
+        // Fifteen more, each new: the journal remembers the last sixteen.
         const more = Array.from({ length: 15 }, (_, i) => `more ${i}`)
         for (const body of more) expect(await append(body)).toMatchObject({ added: 1 })
         expect(await append(...more, 'b')).toMatchObject({ added: 0, known: 16 })
@@ -255,7 +255,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(entries?.column(0, VERSION)).toBe(32)
       })
 
-      it('types that nobody wants are counted and not kept, and each type is asked about once', async () => {
+      it('unwanted types are counted and not stored, and the filter is asked once per type', async () => {
         const asked: string[] = []
         const wanted = (type: string) => (asked.push(type), type !== 'api:x')
         const specs = [spec(1), spec(2, { type: 'api:x' }), spec(3), spec(4, { type: 'api:x' })]
@@ -273,7 +273,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(1), uuid(3)])
       })
 
-      it('a new entry behind the head is late, and how far is told', async () => {
+      it('a new entry older than the head is late, and the append returns by how much', async () => {
         await journal.append(part([spec(5)]))
         const headUs = START_US + 10_000_000
         expect(await journal.append(part([spec(4), spec(5), spec(8), spec(12)], { headUs }))).toMatchObject({
@@ -281,7 +281,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('an append tells the last sequence number behind it, also where all was known or nothing came', async () => {
+      it('an append returns the last sequence number, also if it added nothing', async () => {
         const last = async (...specs: Parameters<typeof part>[0]) => (await journal.append(part(specs))).last
         expect(await last(spec(1), spec(2))).toBe(at(2))
         expect(await last(spec(1))).toBe(at(2))
@@ -290,7 +290,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect((await journal.take('a', plenty))?.last).toBe(at(3))
       })
 
-      it('the cursor moves with the entries, and stays where a part has none', async () => {
+      it('the cursor moves with the entries, and stays if a page chunk has none', async () => {
         expect(await journal.cursor(audit)).toBeUndefined()
         await journal.append(part([spec(1)]))
         expect(await journal.cursor(audit)).toBeUndefined()
@@ -301,7 +301,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect([await journal.cursor(audit), await journal.cursor(usage)]).toEqual(['c2', 'h1'])
       })
 
-      it('quarantined bytes are kept once, findings are told of new entries only, gaps add up', async () => {
+      it('quarantined bytes are kept once, findings count for new entries only, gaps add up', async () => {
         const bytes = Buffer.from('{"no":"id"}')
         const quarantined = [
           { reason: 'no_id', bytes, totalBytes: bytes.length, sha256: 'ab'.repeat(32) },
@@ -324,7 +324,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats().lastFindings[0]).toMatchObject({ entryId: uuid(5), entryUs: spec(5).at })
       })
 
-      it('each element of a part has one outcome: what is quarantined already is known, also within a part, or once it was dropped', async () => {
+      it('an element that was quarantined before, or earlier in its page chunk, is known, also after it was dropped', async () => {
         const element = (text: string) => {
           const sha256 = text.padEnd(64, '0')
           return { reason: 'no_id', bytes: Buffer.from(text), totalBytes: 3, sha256 } as const
@@ -341,7 +341,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(first)).toMatchObject({ ...none, known: 4, filtered: 1, quarantined: 0 })
       })
 
-      it('a finding of an entry whose type is not wanted is kept, once however often it is met', async () => {
+      it('a finding about an unwanted entry is stored once, however often the entry is read', async () => {
         const finding = (index: number) => ({ kind: 'foreign_fetch', index }) as const
         const types = { wanted: (type: string) => type !== 'fetch' }
         const fetch = (n: number) => spec(n, { type: 'fetch' })
@@ -355,7 +355,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         const again = part(all, { findings: [finding(1), finding(3), finding(4)], ...types })
         expect(await journal.append(again)).toMatchObject({ known: 2, filtered: 3, findings: 1 })
         expect(await journal.append(part(all, { findings }))).toMatchObject({ added: 3, findings: 0 })
-        // Known, and told or silenced when it was new.
+        // Known: whether it is a finding was decided when it was new.
         expect(await journal.append(part(all, { findings: [finding(0)] }))).toMatchObject({ findings: 0 })
         expect(journal.stats().findings).toBe(3)
         expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([
@@ -368,7 +368,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part(seen, other))).toMatchObject({ findings: 2 })
       })
 
-      it('what is quarantined can be listed without its bytes, page by page, and read by its id', async () => {
+      it('quarantine lists without bytes, page by page, and returns the bytes by id', async () => {
         const element = (text: string, reason: 'no_id' | 'too_large') => ({
           ...{ reason, bytes: Buffer.from(text), totalBytes: 5000, sha256: text.padEnd(64, '0') },
         })
@@ -393,7 +393,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.quarantinedRaw(999)).toBeUndefined()
       })
 
-      it('what was quarantined and dropped gives its bytes back, stays counted, and no re-read brings it again while keys are kept', async () => {
+      it('dropped quarantine frees its bytes, stays counted, and does not come back while keys are kept', async () => {
         const element = (text: string) => {
           const sha256 = text.padEnd(64, '0')
           return { reason: 'no_id', bytes: Buffer.from(text), totalBytes: 3, sha256 } as const
@@ -405,24 +405,24 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.dropQuarantined({ ids: [] })).toBe(0)
         expect(await journal.dropQuarantined({ ids: [first ?? 0, 999] })).toBe(1)
         expect(await journal.dropQuarantined({ ids: [first ?? 0] })).toBe(0)
-        const held = async () => {
+        const stillDropped = async () => {
           expect((await journal.quarantined({})).map(({ id }) => id)).toEqual([second])
           expect(await journal.quarantinedRaw(first ?? 0)).toBeUndefined()
           expect(journal.stats().quarantined).toBe(1)
           expect(await journal.append(seen)).toMatchObject({ quarantined: 0 })
           expect(await journal.counts({ fromDay: 0, toDay: 1e6 })).toEqual(counted)
         }
-        await held()
+        await stillDropped()
         clock.nowMs += 35 * DAY_MS - 1
         await reopen()
-        await held()
+        await stillDropped()
         clock.nowMs += 2
         await reopen()
         expect(await journal.append(seen)).toMatchObject({ quarantined: 1 })
         expect(journal.stats().quarantined).toBe(2)
       })
 
-      it('at the bound of owed payload nothing of a part is kept; delivered payload does not count', async () => {
+      it('at the limit of pending bytes a page chunk is refused whole; delivered bytes do not count', async () => {
         await reopen({ maxBytes: 100, keepDeliveredBytes: 10_000 })
         await journal.append(part([spec(1)], { cursor: 'c1' }))
         expect(journal.stats()).toMatchObject({ full: true, capacityBytes: 100, entries: 1 })
@@ -459,10 +459,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
     })
 
-    describe('giving out', () => {
+    describe('taking', () => {
       const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => spec(from + i))
 
-      it('entries come out byte for byte, with id, time, type and origin, in order', async () => {
+      it('entries come out byte for byte and in order, with id, time, type and stream', async () => {
         const specs = [
           spec(1, { body: 'x', type: 'a:b' }),
           spec(2, { body: '€ \\u0000 "' }),
@@ -488,7 +488,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('a batch keeps to its limits across chunks, and one entry always fits', async () => {
+      it('a batch keeps to its limits across chunks, and always has room for one entry', async () => {
         await journal.append(part(many(1, 3)))
         await journal.append(part(many(4, 3)))
         const size = entriesOf([spec(1)]).rawBytes(0)
@@ -503,7 +503,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.take('a', plenty, { after: at(6) })).toBeUndefined()
       })
 
-      it('an entry larger than wished is told of and stays on the disk; behind others it waits for the next batch', async () => {
+      it('an entry larger than loneBytes is reported by size and not loaded; after other entries it waits for the next batch', async () => {
         for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
         await reopen()
         const size = entriesOf([spec(1)]).rawBytes(0)
@@ -514,7 +514,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await take(size - 1, 2)).toEqual({ rawBytes: size })
       })
 
-      it('a part of more than a thousand entries is one append and comes out whole', async () => {
+      it('a page chunk of more than a thousand entries is one append and comes out whole', async () => {
         await journal.append(part(many(1, 2345)))
         const batch = await journal.take('a', { maxEntries: 5000, maxBytes: 1e9 })
         expect(idsOf(batch)).toEqual(many(1, 2345).map(({ id }) => id))
@@ -533,7 +533,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         ])
       })
 
-      it('what is settled ahead of its turn is remembered and not given out again', async () => {
+      it('a range acknowledged out of order is remembered and not taken again', async () => {
         await journal.append(part(many(1, 10)))
         await ack('a', 4, 6)
         await ack('a', 9, 9)
@@ -553,7 +553,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('an intent is written, replaced, removed when its range settles, and its batch comes out again exactly', async () => {
+      it('an in-flight batch is stored, replaced, removed once acknowledged, and comes out again exactly', async () => {
         await journal.append(part(many(1, 3)))
         await journal.append(part(many(4, 3)))
         await journal.recordInFlight('a', inFlight(1, 4))
@@ -570,7 +570,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await expect(journal.range(at(5), at(7))).rejects.toMatchObject({ code: 'journal_corrupt' })
       })
 
-      it('a sink that the journal has not met begins at the oldest entry still kept', async () => {
+      it('a new sink starts at the oldest entry still kept', async () => {
         await reopen({ keepDeliveredBytes: 1 })
         for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
         for (const sink of ['a', 'b']) await ack(sink, 1, 2)
@@ -579,31 +579,31 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('new', plenty))).toEqual([uuid(3)])
       })
 
-      it('a sink that the journal has not met is told how many entries it begins with, without those for another sink alone', async () => {
+      it('the log says how many entries a new sink starts with, without those for another sink only', async () => {
         await journal.append(part(many(1, 3)))
         for (const sink of ['a', 'b']) await ack(sink, 1, 3)
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         const query = { ...span, sink: 'a', runAt: 1, dryRun: false, after: 0, until: undefined }
         expect(await journal.replay(query)).toMatchObject({ entries: 3 })
         const reported: unknown[] = []
-        const tell = (_: string, fields?: object) => void reported.push(fields)
-        await reopen({ sinks: ['a', 'b', 'new'], log: { ...logOf(), info: tell } })
+        const collect = (_: string, fields?: object) => void reported.push(fields)
+        await reopen({ sinks: ['a', 'b', 'new'], log: { ...logOf(), info: collect } })
         expect(reported).toEqual([{ sink: 'new', entries: 3 }])
       })
 
-      it('of a sink that left it is told how many entries it had not settled, without those for another sink alone', async () => {
+      it('the log says how many entries a removed sink had pending, without those for another sink only', async () => {
         await journal.append(part(many(1, 5)))
         await ack('a', 1, 2)
         await ack('a', 4, 4)
         const span = { fromUs: 0, toUs: START_US * 2, sources: ['audit' as const] }
         await journal.replay({ ...span, sink: 'b', runAt: 1, dryRun: false, after: 0, until: undefined })
         const reported: unknown[] = []
-        const tell = (_: string, fields?: object) => void reported.push(fields)
-        await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
+        const collect = (_: string, fields?: object) => void reported.push(fields)
+        await reopen({ sinks: ['b'], log: { ...logOf(), warn: collect } })
         expect(reported).toEqual([{ sink: 'a', entries: 2 }])
       })
 
-      it('a sink that left the configuration holds nothing back and is told once', async () => {
+      it('a removed sink does not keep entries, and is logged once', async () => {
         await journal.append(part([spec(1)]))
         await reopen({ sinks: ['b'] })
         expect(journal.stats()).toMatchObject({ unconfigured: ['a'], entries: 1 })
@@ -616,12 +616,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await reopen()
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(2)])
         expect(journal.stats()).toMatchObject({ unconfigured: [], entries: 1 })
-        // It came back: that it leaves once more is news.
+        // It came back, so its next removal is logged again.
         await reopen({ sinks: ['b'] })
         expect(sentences.filter((sentence) => sentence.includes('left the configuration'))).toHaveLength(2)
       })
 
-      it('of a sink that comes back, intents of what is kept no more are gone, and no others', async () => {
+      it('a returning sink loses only the in-flight batches whose entries were pruned', async () => {
         for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
         for (const n of [1, 2, 3]) await journal.recordInFlight('a', inFlight(n, n))
         await reopen({ sinks: ['b'] })
@@ -632,7 +632,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
       })
 
-      it('a sink that comes back has settled what it settled ahead of what is kept no more, over a second start too', async () => {
+      it('a returning sink keeps what it acknowledged out of order beyond the pruned entries, also after a second start', async () => {
         for (const from of [1, 5]) await journal.append(part(many(from, 4)))
         await ack('a', 2, 6)
         await reopen({ sinks: ['b'] })
@@ -642,14 +642,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           await reopen()
           expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(7), uuid(8)])
         }
-        // What it settled below its position is counted there and not once more.
+        // Ranges below its position are counted in the position and not once more.
         const reported: unknown[] = []
-        const tell = (_: string, fields?: object) => void reported.push(fields)
-        await reopen({ sinks: ['b'], log: { ...logOf(), warn: tell } })
+        const collect = (_: string, fields?: object) => void reported.push(fields)
+        await reopen({ sinks: ['b'], log: { ...logOf(), warn: collect } })
         expect(reported).toEqual([{ sink: 'a', entries: 2 }])
       })
 
-      it('the order goes on where it was after everything is delivered and pruned', async () => {
+      it('sequence numbers continue after everything was delivered and pruned', async () => {
         await journal.append(part(many(1, 5)))
         for (const sink of ['a', 'b']) await ack(sink, 1, 5)
         while (await journal.prune()) continue
@@ -658,7 +658,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.take('a', plenty)).toMatchObject({ first: at(6), last: at(6) })
       })
 
-      it('waiting for an arrival ends with an append, an abort, or at once when there was one since', async () => {
+      it('waiting for an arrival ends with an append, an abort, or at once if one came since', async () => {
         const abort = new AbortController()
         let woken = 0
         const wait = () => journal.arrival('a', abort.signal).then(() => woken++)
@@ -679,15 +679,15 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     })
 
     describe('dead letters', () => {
-      const park = async (sink: string, seq: number) =>
+      const reject = async (sink: string, seq: number) =>
         journal.ack(sink, {
           ...acknowledgement(seq, seq),
           rejected: [{ seq: at(seq), code: '6', reason: 'invalid data' }],
         })
 
-      it('a parked entry keeps its bytes after its chunk is pruned', async () => {
+      it('a dead letter keeps its bytes after its chunk is pruned', async () => {
         await journal.append(part([spec(1, { body: 'poison' }), spec(2)]))
-        await park('a', 1)
+        await reject('a', 1)
         await ack('a', 2, 2)
         await ack('b', 1, 2)
         while (await journal.prune()) continue
@@ -708,10 +708,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.deadLetterRaw(99)).toBeUndefined()
       })
 
-      it('a dead letter and the position land together: a crash in between leaves the entry pending', async () => {
+      it('a dead letter and the position are stored together: after a crash in between the entry is pending', async () => {
         await journal.append(part([spec(1)]))
         await failingAtEachCommit(
-          () => park('a', 1),
+          () => reject('a', 1),
           async () => {
             await reopen()
             expect(await journal.deadLetters({})).toEqual([])
@@ -721,13 +721,13 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.deadLetters({})).toHaveLength(1)
       })
 
-      it('a retried letter comes again at the end, byte for byte, addressed to its sink alone', async () => {
+      it('a retried dead letter comes out again at the end, byte for byte, for its sink only', async () => {
         await journal.append(part([spec(1, { body: 'one' })], { stream: usage }))
         await journal.append(part([spec(1, { body: 'two' }), spec(2)], { stream: usage }))
         const before = rawsOf(await journal.range(at(2), at(2)))
         await ack('b', 1, 3)
         await ack('a', 1, 1)
-        await park('a', 2)
+        await reject('a', 2)
         await ack('a', 3, 3)
         expect(await journal.retryDeadLetters({ sink: 'b' })).toBe(0)
         expect(await journal.retryDeadLetters({ sink: 'a' })).toBe(1)
@@ -746,9 +746,9 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([0, 0])
       })
 
-      it('letters are listed, paged, chosen by sink or id, and dropped', async () => {
+      it('dead letters are listed, paged, selected by sink or id, and dropped', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
-        for (const seq of [1, 2, 3]) for (const sink of ['a', 'b']) await park(sink, seq)
+        for (const seq of [1, 2, 3]) for (const sink of ['a', 'b']) await reject(sink, seq)
         const ids = (await journal.deadLetters({})).map(({ id }) => id)
         expect(ids).toHaveLength(6)
         const page = await journal.deadLetters({ limit: 2, after: ids[1] ?? 0 })
@@ -781,7 +781,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       }
       beforeEach(async () => reopen({ keepDeliveredBytes: 2 ** 20 }))
 
-      it('puts the span at the end once more, byte for byte, marked, for its sink alone', async () => {
+      it('appends the span again, byte for byte, marked, for its sink only', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
         for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 4))
         const fromUs = START_US + 2_000_000
@@ -794,7 +794,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(journal.stats()).toMatchObject({ entries: 2 })
       })
 
-      it('leaves out what the sink is owed still, and what was sent again before', async () => {
+      it('skips what the sink has pending and what was replayed before', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
         await journal.ack('a', acknowledgement(1, 2))
         await journal.append(part([spec(4)]))
@@ -804,21 +804,21 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 2, 3, 4].map(uuid))
       })
 
-      it('takes what the sink settled out of order, and leaves out what it is owed before that', async () => {
+      it('includes what the sink acknowledged out of order, and skips what is pending before it', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), spec(4)]))
         await journal.append(part([spec(5), spec(6)]))
         await journal.ack('a', acknowledgement(1, 1))
         await journal.ack('a', acknowledgement(3, 3))
         await journal.ack('a', acknowledgement(5, 5))
         expect(await walk(asked())).toBe(3)
-        // What it is owed, and what was put behind it.
+        // What it had pending, and what the replay appended after that.
         await journal.ack('a', acknowledgement(2, 2))
         await journal.ack('a', acknowledgement(4, 4))
         await journal.ack('a', acknowledgement(6, 6))
         expect(idsOf(await journal.take('a', plenty))).toEqual([1, 3, 5].map(uuid))
       })
 
-      it('counts only on a dry run, and takes only the sources and the workspace that are meant', async () => {
+      it('only counts on a dry run, and selects by source and workspace', async () => {
         await journal.append(part([spec(1)]))
         await journal.append(part([spec(2)], { stream: usage }))
         await journal.append(part([spec(3)], { stream: { workspace: 'other', source: 'audit' } }))
@@ -832,7 +832,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await walk(asked({ sources: ['history.usage'] }))).toBe(1)
       })
 
-      it('goes in steps, and what comes in between is no part of it', async () => {
+      it('runs in steps and excludes entries that arrive in between', async () => {
         for (let i = 0; i < 150; i++) await journal.append(part([spec(i)]))
         await journal.ack('a', acknowledgement(1, 150))
         const first = await journal.replay(asked())
@@ -843,7 +843,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(first.entries + rest).toBe(150)
       })
 
-      it('is refused whole at half of the bound of owed payload, and by a journal that knows no such sink', async () => {
+      it('is refused whole at half of the limit of pending bytes, and for an unknown sink', async () => {
         await reopen({ keepDeliveredBytes: 2 ** 20, maxBytes: 200 })
         await journal.append(part([spec(1)]))
         await journal.ack('a', acknowledgement(1, 1))
@@ -855,16 +855,16 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
     })
 
-    describe('what was read again for one sink', () => {
+    describe('resending entries for one sink', () => {
       const DAY = Math.floor(START_US / 86_400_000_000)
-      const note = (value: string) => ({ drop: [], put: [{ name: 'replay:a', value }] })
+      const entry = (value: string) => ({ drop: [], put: [{ name: 'replay:a', value }] })
       const again = (entries: Entries, value = '1', more: Partial<Resend> = {}): Resend => ({
-        ...{ sink: 'a', stream: audit, entries, runAt: 77, state: note(value) },
+        ...{ sink: 'a', stream: audit, entries, runAt: 77, state: entry(value) },
         ...more,
       })
       beforeEach(async () => reopen({ keepDeliveredBytes: 2 ** 20 }))
 
-      it('is put at the end though it is known: marked, for its sink alone, no key taken, nothing counted as new', async () => {
+      it('appends known entries too: marked, for its sink only, with no dedup key and no count as new', async () => {
         await journal.append(part([spec(1), spec(2)]))
         for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 2))
         const before = await journal.counts({ fromDay: 0, toDay: 1e7 })
@@ -880,7 +880,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part([spec(2), spec(3)]))).toMatchObject({ added: 1, known: 1 })
       })
 
-      it('lands with its notes or not at all, and without entries moves the notes alone', async () => {
+      it('stores entries and state entries together or not at all, and without entries only the state', async () => {
         await reopen({ keepDeliveredBytes: 2 ** 20, maxBytes: 200 })
         await journal.resend(again(entriesOf([spec(1), spec(2)]), '1'))
         await expect(journal.resend(again(entriesOf([spec(3)]), '2'))).rejects.toMatchObject({
@@ -894,7 +894,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('has the version that its content has: the one known, or the one it would get', async () => {
+      it('uses the version of the content: the known one, or the one it would get', async () => {
         await journal.append(part([spec(1), spec(2, { body: 'one' })], { stream: usage }))
         await journal.append(part([spec(2, { body: 'two' })], { stream: usage }))
         await journal.ack('a', acknowledgement(1, 3))
@@ -907,7 +907,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('is not among what is kept of what came in, which is counted by day, owed or not', async () => {
+      it('does not change the count of stored entries per day, pending or not', async () => {
         const next = spec(3, { at: START_US + 86_400_000_000 })
         await journal.append(part([spec(1), spec(2), next]))
         await journal.ack('a', acknowledgement(1, 2))
@@ -920,7 +920,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         })
       })
 
-      it('its days are left out of what the journal gives, which tells the others by day', async () => {
+      it('a replay from the journal leaves out the days to be read from the API, and counts the others by day', async () => {
         const next = spec(3, { at: START_US + 86_400_000_000 })
         await journal.append(part([spec(1), spec(2), next]))
         await journal.ack('a', acknowledgement(1, 3))
@@ -942,7 +942,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
     })
 
-    describe('the books', () => {
+    describe('delivery accounts', () => {
       const DAY = Math.floor(START_US / 86_400_000_000)
       const rowsOf = async (sink: string) => {
         const { rows } = await accountReport(journal, { fromDay: 0, toDay: 1e7 }, [sink])
@@ -958,7 +958,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       ]
       const second = (n: number) => spec(n, { at: START_US + 86_400_000_000 + n })
 
-      it('come out even by day: what was kept is accepted, filtered, parked, dropped or owed', async () => {
+      it('balance by day: each stored entry is accepted, filtered, a dead letter, dropped or pending', async () => {
         await journal.append(part([spec(1), spec(2), spec(3), second(4), second(5)]))
         expect(await rowsOf('a')).toEqual([
           row({ kept: 3, pending: 3 }),
@@ -976,7 +976,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect((await rowsOf('a'))[0]).toEqual(row({ kept: 3, accepted: 1, filtered: 1, dead_lettered: 1 }))
       })
 
-      it('a letter that is put back is owed again, one that is dropped is told as dropped', async () => {
+      it('count a retried dead letter as pending, and a dropped one as dropped', async () => {
         await journal.append(part([spec(1), spec(2)]))
         const rejected = [rejection(1), rejection(2)]
         await journal.ack('a', { first: at(1), through: at(2), rejected, accounts: [] })
@@ -989,7 +989,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await rowsOf('b')).toEqual([row({ sink: 'b', kept: 2, pending: 2 })])
       })
 
-      it('a replay is told beside the rest, also where its entry is refused', async () => {
+      it('count replayed entries apart, also rejected ones', async () => {
         await reopen({ keepDeliveredBytes: 2 ** 20 })
         await journal.append(part([spec(1), spec(2)]))
         await journal.ack('a', { first: at(1), through: at(2), rejected: [], accounts: accounts(2) })
@@ -1004,7 +1004,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await rowsOf('a')).toEqual([row({ kept: 2, accepted: 2, replayed: 1 })])
       })
 
-      it('what was kept before a sink came is told as before its time', async () => {
+      it('count entries stored before the sink existed as before its time', async () => {
         await journal.append(part([spec(1), spec(2)]))
         for (const sink of ['a', 'b']) await journal.ack(sink, acknowledgement(1, 2))
         while (await journal.prune());
@@ -1013,7 +1013,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await rowsOf('c')).toEqual([row({ sink: 'c', kept: 3, before: 2, pending: 1 })])
       })
 
-      it('stretches that are settled ahead of their turn are not owed', async () => {
+      it('do not count ranges acknowledged out of order as pending', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
         await journal.ack('a', { first: at(2), through: at(2), rejected: [], accounts: accounts(1) })
         expect(await rowsOf('a')).toEqual([row({ kept: 3, accepted: 1, pending: 2 })])
@@ -1023,7 +1023,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     describe('pruning', () => {
       const old = 40 * DAY_MS
 
-      it('never drops what some sink is owed, and keeps delivered chunks up to their bound', async () => {
+      it('never drops pending entries, and keeps delivered chunks up to the limit', async () => {
         const size = entriesOf([spec(1)]).rawBytes(0)
         await reopen({ keepDeliveredBytes: 2 * size })
         for (let n = 1; n <= 6; n++) await journal.append(part([spec(n)]))
@@ -1036,7 +1036,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         await expect(journal.range(at(3), at(3))).rejects.toMatchObject({ code: 'journal_corrupt' })
       })
 
-      it('a key goes once it is older than keys are kept', async () => {
+      it('removes a dedup key once it is older than the retention', async () => {
         await journal.append(part([spec(1)]))
         for (let day = 1; day <= 2; day++) {
           clock.nowMs = START_US / 1000 + old + day * DAY_MS
@@ -1049,7 +1049,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 1 })
       })
 
-      it('a drain of entries older than keys are kept still knows what it has just read', async () => {
+      it('keeps the keys of entries read just now, even if the entries are older than the retention', async () => {
         clock.nowMs = START_US / 1000 + old
         await journal.append(part([spec(1), spec(2)]))
         while (await journal.prune()) continue
@@ -1062,7 +1062,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
     })
 
     describe('state', () => {
-      it('is kept and replaced', async () => {
+      it('is stored and replaced', async () => {
         expect(await journal.state.get('x')).toBeUndefined()
         await journal.state.put('x', '1')
         await journal.state.put('x', '2')
@@ -1070,7 +1070,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.state.get('x')).toBe('2')
       })
 
-      it('is listed by how the names begin, in order, at most as many as asked for', async () => {
+      it('is listed by name prefix, in order, up to the limit', async () => {
         for (const name of ['a:10', 'a:02', 'b:1', 'a', 'a:', 'a;1', 'A:1'])
           await journal.state.put(name, `of ${name}`)
         expect(await journal.state.list('a:', 10)).toEqual([
@@ -1083,7 +1083,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.state.list('none', 10)).toEqual([])
       })
 
-      it('a scope has its entries under the rest of their names, and no others', async () => {
+      it('a scope sees only its own entries, without the prefix', async () => {
         const scope = journal.state.scope('a')
         await scope.put('x', '1')
         await scope.scope('b').change({ drop: [], put: [{ name: 'y', value: '2' }] })
@@ -1103,14 +1103,14 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await scope.get('x')).toBe('4')
       })
 
-      it('one of two that put a value where there is none wins, and both learn which', async () => {
+      it('of two concurrent putIfAbsent calls one wins, and both return its value', async () => {
         const both = [journal.state.putIfAbsent('x', '1'), journal.state.putIfAbsent('x', '2')]
         const [first, second] = await Promise.all(both)
         expect(first).toBe(second)
         expect(await journal.state.get('x')).toBe(first)
       })
 
-      it('a value is replaced only while it is the one that was seen', async () => {
+      it('compareAndSet replaces a value only if it is the expected one', async () => {
         expect(await journal.state.compareAndSet('x', '1', '2')).toBe(false)
         expect(await journal.state.compareAndSet('x', undefined, '1')).toBe(true)
         expect(await journal.state.compareAndSet('x', undefined, '2')).toBe(false)
@@ -1118,7 +1118,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.state.get('x')).toBe('2')
       })
 
-      it('a change drops, then puts, and lands whole or not at all', async () => {
+      it('a change drops, then puts, and is stored whole or not at all', async () => {
         await journal.state.put('x:1', 'old')
         await journal.state.put('x:2', 'old')
         const before = await journal.state.list('x:', 10)
@@ -1133,7 +1133,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.state.list('x:', 10)).toEqual(after)
       })
 
-      it('what depends on the results of a part lands with it, and not without it', async () => {
+      it('state computed from the result of an append is stored with it or not at all', async () => {
         const reported: Appended[] = []
         const state = (appended: Appended) => {
           reported.push(appended)
@@ -1141,45 +1141,45 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         }
         await journal.append(part([spec(1)]))
         const more = part([spec(1), spec(2), spec(3)], { state })
-        place.failCommit(1)
+        shard.failCommit(1)
         await expect(journal.append(more)).rejects.toThrow()
-        place.failCommit(0)
+        shard.failCommit(0)
         expect(await journal.state.get('part')).toBeUndefined()
         const appended = await journal.append(more)
         expect(appended).toMatchObject(reported.at(-1) ?? {})
         expect(await journal.state.get('part')).toBe('2 1')
       })
 
-      it('what comes with an acknowledgement lands with it, and not without it', async () => {
+      it('state passed to an acknowledgement is stored with it or not at all', async () => {
         await journal.append(part([spec(1), spec(2), spec(3)]))
         const state = [{ name: 'seen:1', value: 'one' }]
         await journal.ack('a', { ...acknowledgement(1, 2), state })
         expect(await journal.state.list('seen:', 10)).toEqual(state)
         const more = [{ name: 'seen:2', value: 'two' }]
         await expect(journal.ack('a', { ...acknowledgement(3, 99), state: more })).rejects.toThrow()
-        place.failCommit(1)
+        shard.failCommit(1)
         await expect(journal.ack('a', { ...acknowledgement(3, 3), state: more })).rejects.toThrow()
-        place.failCommit(0)
+        shard.failCommit(0)
         await reopen()
         expect(await journal.state.list('seen:', 10)).toEqual(state)
         expect(idsOf(await journal.take('a', plenty))).toEqual([uuid(3)])
       })
     })
 
-    describe('its holder', () => {
-      it('opens nothing and loses nothing beside another one', async () => {
+    describe('ownership', () => {
+      it('a second opener is refused and changes nothing', async () => {
         await journal.append(part([spec(1)], { cursor: 'c1' }))
-        await expect(place.open(settingsOf({ sinks: ['other'] }))).rejects.toBeInstanceOf(ConnectorError)
+        await expect(shard.open(settingsOf({ sinks: ['other'] }))).rejects.toBeInstanceOf(ConnectorError)
         expect(await journal.append(part([spec(2)]))).toMatchObject({ added: 1 })
         await reopen()
         expect(journal.stats()).toMatchObject({ unconfigured: [], entries: 2 })
       })
 
-      it('writes nothing once another one has taken over, which goes on where it was', async () => {
+      it('a journal that another process took over writes nothing, and its successor continues', async () => {
         await journal.append(part([spec(1)], { cursor: 'c1' }))
         await ack('a', 1, 1)
         const stale = journal
-        journal = await place.succeed(stale, settingsOf())
+        journal = await shard.succeed(stale, settingsOf())
         await expect(stale.append(part([spec(2)], { cursor: 'c2' }))).rejects.toThrow()
         await expect(stale.ack('b', acknowledgement(1, 1))).rejects.toThrow()
         await expect(stale.recordInFlight('b', inFlight(1, 1))).rejects.toThrow()
@@ -1192,12 +1192,12 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
         expect(await journal.append(part([spec(2)], { cursor: 'c3' }))).toMatchObject({ added: 1 })
       })
 
-      it('knows no sink before they are registered, and registers them whole or not at all', async () => {
+      it('a sink is unknown before it is registered, and sinks are registered together or not at all', async () => {
         await journal.append(part([spec(1)]))
         await expect(journal.take('c', plenty)).rejects.toThrow('No sink named c')
-        place.failCommit(1)
+        shard.failCommit(1)
         await expect(journal.registerSinks(['b', 'c'])).rejects.toThrow()
-        place.failCommit(0)
+        shard.failCommit(0)
         expect(journal.stats().sinks.map(({ sink }) => sink)).toEqual(['a', 'b'])
         await journal.registerSinks(['b', 'c'])
         expect(idsOf(await journal.take('c', plenty))).toEqual([uuid(1)])
@@ -1205,7 +1205,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       })
     })
 
-    it('whatever the interleaving, each sink sees each new entry exactly once, in order', async () => {
+    it('for every interleaving each sink gets each new entry exactly once, in order', async () => {
       const sinks = ['a', 'b', 'c']
       const sink = fc.constantFrom(...sinks)
       const step = fc.oneof(
@@ -1217,9 +1217,9 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
       )
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-          const spot = await placeOf()
-          const openSpot = () =>
-            spot.open({
+          const fresh = await newShard()
+          const openFresh = () =>
+            fresh.open({
               maxBytes: 2 ** 30,
               keepKeysMs: DAY_MS * 999,
               keepDeliveredBytes: 300,
@@ -1227,7 +1227,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
               clock,
               log: logOf(),
             })
-          let run = await openSpot()
+          let run = await openFresh()
           const begin = run.stats().sinks[0]?.position ?? NaN
           const order: string[] = []
           const seen = new Map(sinks.map((name) => [name, new Map<number, string>()]))
@@ -1243,10 +1243,10 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           }
           for (const each of steps) {
             if (each.do === 'append') {
-              const fresh = [...new Set(each.ids.map(uuid))].filter((id) => !order.includes(id))
+              const unseen = [...new Set(each.ids.map(uuid))].filter((id) => !order.includes(id))
               const { added } = await run.append(part(each.ids.map((n) => spec(n))))
-              expect(added).toBe(fresh.length)
-              order.push(...fresh)
+              expect(added).toBe(unseen.length)
+              order.push(...unseen)
             } else if (each.do === 'deliver') await deliver(each.sink, each.max)
             else if (each.do === 'ahead') {
               const at = run.stats().sinks.find((one) => one.sink === each.sink)?.position ?? 0
@@ -1254,7 +1254,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
             } else if (each.do === 'prune') await run.prune()
             else {
               await run.close()
-              run = await openSpot()
+              run = await openFresh()
             }
           }
           for (const name of sinks) {
@@ -1264,7 +1264,7 @@ export function journalContract(name: string, placeOf: () => Promise<JournalPlac
           }
           expect(run.stats()).toMatchObject({ entries: 0, bytes: 0 })
           await run.close()
-          await spot.remove()
+          await fresh.remove()
         }),
         { numRuns: 60 },
       )

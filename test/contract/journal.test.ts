@@ -1,4 +1,4 @@
-// The journal in SQLite, held to the contract.
+// Runs the journal contract against SQLite.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,12 +9,12 @@ import { openRegistered } from '../fakes/registered.ts'
 import { logOf, TestClock } from './journal-parts.ts'
 import { journalContract } from './journal.contract.ts'
 
-/** A sequence that does not begin at 1, as after years of use: the sinks of the contract have acknowledged so much. */
+/** The sequence does not start at 1, as after years of use: the sinks have acknowledged this many. */
 const BEGIN = 41
 
 const bounds = { maxBytes: 2 ** 30, keepKeysMs: 1e9, keepDeliveredBytes: 0, ballastBytes: 0 }
 
-/** 0: no commit fails; else the one that is so many from now. */
+/** How many commits from now one fails; 0: none. */
 let failing = 0
 const prepare = Object.getOwnPropertyDescriptor(Sqlite.prototype, 'prepare')
   ?.value as Sqlite.Database['prepare']
@@ -54,7 +54,7 @@ journalContract('sqlite', async () => {
   return {
     open: (settings) => open({ ...bounds, path, ...settings }),
     failCommit: (nth) => void (failing = nth),
-    // Its lock lasts as long as its holder: only after a close another one may open it.
+    // SQLite locks the file until close: another process can open it only after that.
     succeed: async (journal, settings) => {
       await journal.close()
       return open({ ...bounds, path, ...settings })

@@ -34,7 +34,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'start-check-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const db = openDatabase({ path: at('a.db'), maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 })
-  db.prepare(`INSERT INTO notes VALUES ('test.filler', zeroblob(?))`).run(LARGE_BYTES)
+  db.prepare(`INSERT INTO state VALUES ('test.filler', zeroblob(?))`).run(LARGE_BYTES)
   closeDatabase(db, (error) => error)
   writeFileSync(
     at('a.yaml'),
@@ -125,7 +125,7 @@ test('while a large journal is checked it is in use: a second daemon is refused'
   const second = start(true)
   expect((await second.ended).code).toBe(1)
   const who = process.platform === 'linux' ? String.raw` \(pid \d+\)` : ''
-  expect(second.stderr()).toMatch(new RegExp(`a\\.db is in use by another process${who}: stop that one`))
+  expect(second.stderr()).toMatch(new RegExp(`a\\.db is in use by another process${who}, perhaps the daemon`))
 })
 
 test('a large journal is checked once, and the daemon starts on it', async () => {

@@ -7,7 +7,7 @@ import { migrate } from '../../src/journal/postgres/schema.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { logOf } from '../contract/journal-parts.ts'
 import { journalContract } from '../contract/journal.contract.ts'
-import type { JournalPlace } from '../contract/journal.contract.ts'
+import type { JournalShard } from '../contract/journal.contract.ts'
 import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
 
@@ -18,7 +18,7 @@ const SCHEMA = 'journal'
 /** 0: no commit fails; else the one that is so many from now. */
 let failing = 0
 let server: PostgresServer
-let places = 0
+let shards = 0
 
 // The connection is cut instead of the COMMIT being sent.
 const query = Object.getOwnPropertyDescriptor(Client.prototype, 'query')?.value as (
@@ -47,11 +47,11 @@ if (why !== undefined) {
     Object.assign(Client.prototype, { query })
     await server.stop()
   })
-  journalContract('postgres', place)
+  journalContract('postgres', newShard)
 }
 
-async function place(): Promise<JournalPlace> {
-  const shard = ++places
+async function newShard(): Promise<JournalShard> {
+  const shard = ++shards
   await server.query(
     `INSERT INTO ${SCHEMA}.shards (id, epoch, expires_at, held_since, incarnation, last_seq) VALUES ($1, 7, now(), now(), '', $2)`,
     [shard, BEGIN],
@@ -61,7 +61,7 @@ async function place(): Promise<JournalPlace> {
     [shard, BEGIN],
   )
   const stores: PostgresStore[] = []
-  const open: JournalPlace['open'] = async ({ sinks, ...settings }) => {
+  const open: JournalShard['open'] = async ({ sinks, ...settings }) => {
     const store = new PostgresStore({
       ...{
         settings: { url: server.url() },

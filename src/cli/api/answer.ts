@@ -67,7 +67,7 @@ function meaning(code: ErrorCode, { operation, workspace, now }: Checking, { hea
   if (code === 'not_found' && isJson(head))
     return `there is no such path, or nothing with this id${more}${path}`
   if (code === 'not_found') return 'the API does not answer like this: check base_url'
-  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key.source)
+  if (code !== 'rate_limited') return adviceOn(code, workspace.api_key)
   const waitMs = retryAfterMs(head.headers, now)
   const wait = waitMs === undefined ? 'a minute' : `${Math.ceil(waitMs / 1000)} s`
   return `the key's rate limit is used up, by the daemon or by another tool: try again in ${wait}`

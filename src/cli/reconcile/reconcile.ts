@@ -47,7 +47,7 @@ interface Opened {
   close(): Promise<void>
 }
 
-/** An entry in flight is in neither of two columns for a moment: a difference must last this often. */
+/** A difference counts if it lasts: an entry in flight is briefly in neither column. */
 const ACCOUNT_TRIES = 5
 const ACCOUNT_RETRY_MS = 1_000
 
@@ -99,7 +99,7 @@ function selectedDays(
   const text = (day: number) => dayText(day * DAY_MS)
   if (to === undefined && span.fromUs >= today * DAY_US) {
     context.stderr(
-      `error: --to defaults to the last midnight (${text(today)}); to show today without a verdict, add --to ${text(today + 1)}, or --to now\n`,
+      `error: --from is not before --to, which defaults to the last midnight (${text(today)}): to include today, without a result, add --to ${text(today + 1)}, or --to now\n`,
     )
     return undefined
   }

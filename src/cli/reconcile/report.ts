@@ -27,15 +27,9 @@ export interface ReadRow extends Omit<ComparedDay, 'day' | 'early'> {
   readonly before_start: number
   /** from the journal's accounts */
   readonly kept: number
-  /**
-   * stored but no longer shown; or stored more than once: as versions, or after its key was
-   * forgotten
-   */
+  /** stored but no longer shown; or stored again: as a version, or after its key was forgotten */
   readonly no_longer_shown: number
-  /**
-   * `keys`: each entry was looked up; `counts`: keys may be forgotten, so only numbers were
-   * compared
-   */
+  /** `keys`: each entry was looked up; `counts`: only numbers, as keys may be forgotten */
   readonly proven_by: 'keys' | 'counts'
   readonly result: Result
 }

@@ -116,6 +116,7 @@ function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
     'Entries that the API never showed, or no longer shows, cannot be compared. NOT SHOWN counts entries kept here that the API did not show this time, or that were kept more than once.',
     'FILTERED uses the current types. MALFORMED elements have no time; they count on the day where they were found. auditferry quarantine list shows what is kept of them.',
     'ACCEPTED is what each receiver confirmed. Only a search in the receiver shows what it then did with an entry.',
+    'That the journal can still deliver what is PENDING: its contents were not read.',
     ...(isHistory
       ? [
           'In the history each version of an entry counts as KEPT, so NOT SHOWN includes earlier versions. An entry is KNOWN if the API shows its latest kept content.',

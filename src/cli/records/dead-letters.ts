@@ -175,7 +175,8 @@ export async function retryLetters(context: CommandContext, options: LetterOptio
     const when = opened.running
       ? 'they go out as soon as it takes them'
       : 'they are sent when the daemon runs'
-    context.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
+    if (found.length > 0)
+      context.stdout(`${noun(count)} put back at the journal's end, each for its own sink; ${when}\n`)
     for (const [why, many] of Map.groupBy(left, whyLeft))
       context.stderr(`auditferry: ${noun(sumOf(many))} left where they are: ${why}\n`)
     const code = exitOf(context, options, found, missing, options.limit)

@@ -69,8 +69,8 @@ export async function queueKept(
   let waitedMs = 0
   for (;;) {
     const step = await journal.replay({ ...query, ...at }).catch((error: unknown) => {
-      if (isFull(error)) return undefined
-      if (!query.dryRun) stderr(interruptedText(done))
+      if (isJournalFull(error)) return undefined
+      if (!query.dryRun) stderr(signal.aborted ? interruptedText(done) : failedText(done, error))
       throw error
     })
     if (step) {
@@ -87,12 +87,18 @@ export async function queueKept(
   }
 }
 
-const isFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
+const isJournalFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
 
-/** The step may have succeeded although its answer was lost. */
 const interruptedText = ({ entries }: Done): string =>
   `auditferry: interrupted: ${countText(entries, 'entries')} were queued, and perhaps those of one more step. They are delivered. If you repeat the command, it starts over, so they are delivered twice
 `
+
+function failedText({ entries }: Done, error: unknown): string {
+  // The step may have succeeded although the daemon's answer was lost.
+  const isLost = error instanceof ConnectorError && error.action === 'retry'
+  if (entries === 0 && !isLost) return ''
+  return `auditferry: the replay stopped at an error after queueing ${countText(entries, 'entries')}${isLost ? ', and perhaps those of one more step' : ''}; what was queued is sent when the daemon runs, and repeating the command sends it twice\n`
+}
 
 function add(done: Done, step: Replayed): void {
   done.entries += step.entries

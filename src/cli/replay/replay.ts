@@ -117,7 +117,6 @@ async function send(
   if (!sink) return exitCodes.usage
   const client = await opened.connect()
   if (only === 'api' && !client) return withoutDaemon(context, configFile(context, options.config), texts)
-  if (!options.dryRun && !isMarked(sink)) context.stderr(unmarkedText(sink))
   const asked: ReplayChoice = { sink, span, workspace, source, only }
   const readable = async () => (client && only !== 'journal' ? client.jobs.origins() : [])
   const plan = await planOf(opened.journal, asked, readable)
@@ -161,6 +160,8 @@ async function sendKept(
     }
   }
   const done = isAsked ? await queued() : nothingDone()
+  if (!dryRun && !isMarked(asked.sink) && (jobs.length > 0 || done.entries > 0))
+    context.stderr(unmarkedText(asked.sink))
   const isSilent = joined.length > 0 && done.entries === 0 && !done.stopped
   if (isAsked && !isSilent) context.stdout(doneText(done, asked, dryRun, opened.running))
   if (dryRun) context.stdout(dryText(done.days, withoutCut(plan, cut, jobs), asked))

@@ -159,7 +159,7 @@ export function howText({ dryRun, only }: { dryRun: boolean; only?: Only }, isRu
   }
 }
 
-/** One line for each stream that adds nothing to the replay. `streams`: all streams that are read. */
+/** One line for each stream that adds nothing to the replay. `streams`: all that are read. */
 export function emptyText(
   plan: ReplayPlan,
   asked: ReplayChoice,

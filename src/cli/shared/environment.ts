@@ -15,7 +15,7 @@ import type { CommandContext } from './world.ts'
 /** `to`: destination of the log, by default standard error. */
 export function realEnvironment(config: Config, context: CommandContext, to?: LogOptions['to']): Environment {
   const proxy = proxyOf(context.env)
-  // Collected once: later re-reads change the values inside.
+  // Collected once: when a file is read again, the values inside change.
   const secrets = secretsIn(config)
   return {
     version: context.version,

@@ -144,8 +144,8 @@ export async function showOrCancel(
   if (isCancel) {
     const count = await client.jobs.cancel(kind, which)
     if (count === 0 && !areKnown(context, which, await names())) return exitCodes.usage
-    if (count === 0) context.stdout(`No ${title} was under way: nothing to end\n`)
-    else context.stdout(`${countText(count, `${kind}s`)} ended; ${stays(count === 1 ? 'it' : 'they')}\n`)
+    if (count === 0) context.stdout(`No ${title} was under way: nothing to cancel\n`)
+    else context.stdout(`${countText(count, `${kind}s`)} cancelled; ${stays(count === 1 ? 'it' : 'they')}\n`)
     return exitCodes.done
   }
   const all = await client.jobs.all(kind)

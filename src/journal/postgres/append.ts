@@ -1,5 +1,5 @@
-// Append: filter, deduplicate, store and count a part and move the cursor, in one transaction
-// (invariant 1).
+// Append: filter, deduplicate, store and count a page chunk and move the cursor, in one
+// transaction (invariant 1).
 import type { Append } from '../../contracts/journal.ts'
 import type { Appended, Stream } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -13,7 +13,7 @@ import { writeFindings, writeQuarantined } from './records.ts'
 import { writeState } from './state.ts'
 import type { Transaction } from './transactions.ts'
 
-/** If it throws, nothing of the part is kept. */
+/** If it throws, nothing of the page chunk is kept. */
 export async function append(transaction: Transaction, core: Core, part: Append): Promise<Appended> {
   refuseWhenFull(core)
   const { clock, chunks, totals } = core
@@ -52,7 +52,7 @@ export function refuseWhenFull({ pending, maxBytes, shard, where }: Core): void 
   )
 }
 
-/** The number of a source; a new source gets its row with its first part. */
+/** The number of a source; a new source gets its row with its first page chunk. */
 export async function sourceOf(
   transaction: Transaction,
   { shard, schema, streams }: Core,

@@ -162,11 +162,12 @@ async function writeAhead(
   name: string,
   { ahead }: Acknowledged,
 ) {
-  await query(`DELETE FROM ${schema}.ahead WHERE shard = $1 AND sink = $2`, [shard, name])
+  await query(`DELETE FROM ${schema}.acknowledged_ranges WHERE shard = $1 AND sink = $2`, [shard, name])
   if (ahead.length > 0)
-    await query(`INSERT INTO ${schema}.ahead SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[])`, [
-      ...[shard, name, ahead.map(({ first }) => first), ahead.map(({ last }) => last)],
-    ])
+    await query(
+      `INSERT INTO ${schema}.acknowledged_ranges SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[])`,
+      [...[shard, name, ahead.map(({ first }) => first), ahead.map(({ last }) => last)]],
+    )
 }
 
 // In-flight records.
@@ -293,7 +294,7 @@ async function reportLeft(transaction: Transaction, core: Core, { name, position
  */
 async function ackedFrom({ query }: Queries, { shard, schema }: Core, name: string, position: Seq) {
   const ahead = await query<SequenceRange>(
-    `SELECT first, last FROM ${schema}.ahead WHERE shard = $1 AND sink = $2`,
+    `SELECT first, last FROM ${schema}.acknowledged_ranges WHERE shard = $1 AND sink = $2`,
     [shard, name],
   )
   return ahead.reduce<Acknowledged>(withAcked, { position, ahead: [] })

@@ -270,7 +270,7 @@ export async function forgetQuarantined({ query }: Transaction, { shard, schema 
 // Findings.
 
 /**
- * Of the part, those that are news. An entry that is not wanted takes no dedup key, and is seen
+ * Of the page chunk, those that are news. An entry that is not wanted takes no dedup key, and is seen
  * again with every overlap, so the finding itself is looked up. Returns how many were stored.
  */
 export async function writeFindings(

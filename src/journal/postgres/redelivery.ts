@@ -55,7 +55,7 @@ async function look(
   const { shard, schema } = core
   const acknowledged = acknowledgedBy(core, query.sink)
   const until = query.until ?? acknowledged.ahead.at(-1)?.last ?? acknowledged.position
-  // Entries addressed to one sink only are copies: the originals are further ahead.
+  // Entries addressed to one sink only are copies: the originals are earlier.
   const chunks = await queries.query<ChunkSize>(
     `SELECT first, last, payload FROM ${schema}.chunks
      WHERE shard = $1 AND first > $2 AND first <= $3 AND only_sink IS NULL ORDER BY first LIMIT ${STEP_CHUNKS}`,

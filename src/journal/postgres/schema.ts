@@ -52,7 +52,7 @@ const migrations: readonly string[] = [
     PRIMARY KEY (shard, name)) WITH (fillfactor = 50);
 
   -- Sequence ranges above a sink's position that it has acknowledged.
-  CREATE TABLE $s.ahead (
+  CREATE TABLE $s.acknowledged_ranges (
     shard integer NOT NULL, sink text NOT NULL, first bigint NOT NULL, last bigint NOT NULL,
     PRIMARY KEY (shard, sink, first)) WITH (fillfactor = 50);
 

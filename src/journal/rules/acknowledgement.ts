@@ -25,10 +25,7 @@ export function withAcked({ position, ahead }: Acknowledged, { first, last }: Se
   return { position: reached, ahead: merged }
 }
 
-/**
- * The first range at or behind `from` that is neither acknowledged nor busy: where to take next,
- * and how far.
- */
+/** The first range from `from` on that is neither acknowledged nor busy: the next to take. */
 export function nextFree(
   { position, ahead }: Acknowledged,
   from: Seq,

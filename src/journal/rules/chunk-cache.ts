@@ -1,4 +1,4 @@
-// Cache of decoded chunks, so that several sinks, or a prefetch, read and verify each only once.
+// Cache of decoded chunks: several sinks, or a prefetch, read and verify each only once.
 import type { ChunkSlice } from '../../contracts/journal.ts'
 import type { Seq } from '../../core/sequence.ts'
 import type { Put } from './chunk.ts'

@@ -34,10 +34,7 @@ export interface Put {
   readonly entries: Entries
 }
 
-/**
- * As stored in the table. Numbers are in the host's byte order, little-endian on all supported
- * systems.
- */
+/** As stored. Numbers are in the host's byte order: little-endian on all supported systems. */
 interface Pieces {
   readonly types: string
   readonly times: Buffer
@@ -59,9 +56,7 @@ export function encode(entries: Entries): Pieces {
   }
 }
 
-/**
- * `label` names the chunk (its sequence, source, address), so that swapped chunks are detected too.
- */
+/** `label` names the chunk (sequence, source, address), so that swapped chunks are detected. */
 export function checksum(label: string, pieces: Pieces): number {
   return crc32(pieces.slab, crc32(pieces.columns, crc32(pieces.times, crc32(pieces.types, crc32(label)))))
 }
@@ -106,9 +101,7 @@ function isTight(entries: Entries, payload: number): boolean {
   return entries.bytes.length <= payload + payload / 8 + 4096
 }
 
-/**
- * A text written with escapes is decoded outside its entry's raw bytes, and is copied behind them.
- */
+/** A text written with escapes is not inside: its decoded form is copied behind the raw bytes. */
 function liesInside(entries: Entries, index: number, column: number): boolean {
   return (
     entries.column(index, column) >= entries.column(index, RAW_START) &&

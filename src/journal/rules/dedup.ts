@@ -9,7 +9,7 @@ import { DASH } from '../../core/bytes.ts'
 /** An id as 16 bytes: those of a UUID, or a hash of anything else. */
 export const KEY_BYTES = 16
 
-/** What became of the entries of a part that were looked up. */
+/** The result of looking up the entries of a page chunk. */
 export interface NewEntries {
   /** indices of the new entries; undefined: all that are wanted */
   readonly fresh: Uint32Array | undefined
@@ -56,7 +56,7 @@ export function writeKey(bytes: Uint8Array, start: number, end: number, out: Buf
   out.set(digest(bytes.subarray(start, end)), at)
 }
 
-/** Writes the key of entry `index` as the `i`th, and returns the entry's time, the key's other half. */
+/** Writes the key of entry `index` as the `i`th; returns the entry's time, its other half. */
 export function keyInto(out: Buffer, i: number, entries: Entries, index: number): number {
   const at = entries.at(index)
   // A key without a time would be rejected silently, and its entry lost as known.
@@ -67,8 +67,8 @@ export function keyInto(out: Buffer, i: number, entries: Entries, index: number)
 }
 
 /**
- * The entries of `wanted` (all if undefined) that are not `taken`, each once, by index. `ids`: their
- * keys, 16 bytes each, in the order of `wanted`, like `taken`.
+ * The entries of `wanted` (all if undefined) that are not `taken`, each once, by index. `ids`:
+ * their keys, 16 bytes each. `ids` and `taken` are in the order of `wanted`.
  */
 export function firstsOf(
   entries: Entries,

@@ -1,5 +1,5 @@
-// Results of the entries of a part: which are wanted, and how many are new, late, known or filtered,
-// over the part and by the entries' own UTC day.
+// Results of the entries of a page chunk: which are wanted, and how many are new, late, known or
+// filtered, in all and by the entries' own UTC day.
 import { TYPE } from '../../contracts/entries.ts'
 import type { Append } from '../../contracts/journal.ts'
 import type { Appended } from '../../contracts/source.ts'
@@ -65,7 +65,7 @@ class Days {
   }
 }
 
-/** `quarantined`: how many elements of the part were not known. */
+/** `quarantined`: how many elements of the page chunk were not known. */
 export function countsOf(
   { entries, headUs = -Infinity }: Pick<Append, 'entries' | 'headUs'>,
   wanted: Uint32Array | undefined,

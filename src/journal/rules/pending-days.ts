@@ -17,10 +17,7 @@ export interface SourceDayCount {
   count: number
 }
 
-/**
- * A name that no sink has: excludes entries addressed to one sink, and nothing counts as
- * acknowledged.
- */
+/** No sink's name: leaves out entries addressed to one sink; nothing counts as acknowledged. */
 export const NO_SINK = ''
 
 /**

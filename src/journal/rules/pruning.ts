@@ -30,15 +30,15 @@ interface KeyAges {
   readonly keepKeysMs: number
   /** µs: of the newest entry of any source */
   readonly newestUs: number | null | undefined
-  /** µs: the oldest entry that the source has read on its last reading day, and on the one before */
+  /** µs: the oldest entry read on the source's last reading day, and on the one before */
   readonly lowUs: number | null
   readonly lowBeforeUs: number | null
 }
 
 /**
  * Keys before this time (µs) are deleted; undefined: none. They are older than the retention of
- * keys, and than everything that this source has read on its last two reading days: a drain of last
- * year's entries may have to read a page again, and must recognise it. The time is that of the
+ * keys, and than everything that this source has read on its last two reading days: while it reads
+ * last year's entries it may read a page again, and must recognise it. The time is that of the
  * newest entry: a clock that is ahead deletes no keys that are needed once it is corrected.
  */
 export function keyCutoffUs({ nowMs, keepKeysMs, newestUs, lowUs, lowBeforeUs }: KeyAges) {

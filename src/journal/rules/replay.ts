@@ -7,10 +7,7 @@ import type { SequenceRange } from '../../core/sequence.ts'
 import { DAY_US, epochDay } from '../../core/time.ts'
 import type { Acknowledged } from './acknowledgement.ts'
 
-/**
- * What the sink has acknowledged, also out of order. Entries that it has not are pending already,
- * and would go out twice.
- */
+/** What the sink has acknowledged, also out of order. The rest is pending, and goes out anyway. */
 export const acknowledgedRanges = ({ position, ahead }: Acknowledged): readonly SequenceRange[] => [
   { first: 1, last: position },
   ...ahead,

@@ -3,7 +3,7 @@ import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../contracts/entries.
 import type { Entries } from '../../contracts/entries.ts'
 import { pack } from './chunk.ts'
 
-/** The end of the chunk that begins at `from`: nearly always the end of the part. */
+/** The end of the chunk that begins at `from`: nearly always the end of the page chunk. */
 function endOfChunk(entries: Entries, from: number): number {
   if (entries.count - from <= TRANSACTION_ENTRIES && entries.bytes.length <= TRANSACTION_BYTES)
     return entries.count
@@ -15,7 +15,7 @@ function endOfChunk(entries: Entries, from: number): number {
   return to
 }
 
-/** Packed entries as chunks, in order. A generator: of a large part one chunk is in memory at a time. */
+/** Packed entries as chunks, in order. A generator: only one chunk is in memory at a time. */
 export function* chunksOf(entries: Entries): Generator<Entries> {
   for (let from = 0; from < entries.count;) {
     const to = endOfChunk(entries, from)

@@ -120,26 +120,26 @@ export class DeliveryAccounts {
 function prepare(db: Database) {
   return {
     add: db.prepare(
-      `INSERT INTO deliveries (sink, source, day, accepted, filtered, parked, dropped, replayed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+      `INSERT INTO accounts (sink, source, day, accepted, filtered, dead_lettered, dropped, replayed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, filtered = filtered + excluded.filtered,
-       parked = parked + excluded.parked, dropped = dropped + excluded.dropped, replayed = replayed + excluded.replayed`,
+       dead_lettered = dead_lettered + excluded.dead_lettered, dropped = dropped + excluded.dropped, replayed = replayed + excluded.replayed`,
     ),
     addBefore: db.prepare(
-      `INSERT INTO deliveries (sink, source, day, before) VALUES (?, ?, ?, ?)
+      `INSERT INTO accounts (sink, source, day, before) VALUES (?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET before = before + excluded.before`,
     ),
     counted: db.prepare('UPDATE sinks SET counted = 1 WHERE name = ?'),
     isCounted: db.prepare<[string], number>('SELECT counted FROM sinks WHERE name = ?').pluck(),
     uncounted: db.prepare<[{ sink: string }], Counted & { missing: number }>(
       `SELECT kept.source, kept.day, kept.new + kept.late -
-         coalesce(known.before + known.accepted + known.filtered + known.parked + known.dropped, 0) AS missing
-       FROM counts kept LEFT JOIN deliveries known ON known.sink = :sink AND known.source = kept.source AND known.day = kept.day`,
+         coalesce(known.before + known.accepted + known.filtered + known.dead_lettered + known.dropped, 0) AS missing
+       FROM counts kept LEFT JOIN accounts known ON known.sink = :sink AND known.source = kept.source AND known.day = kept.day`,
     ),
     kept: db.prepare<[number, number], Counted & Omit<KeptDayAccount, 'stream'>>(
       'SELECT source, day, new + late AS kept, filtered, quarantined FROM counts WHERE day >= ? AND day < ? ORDER BY source, day',
     ),
     delivered: db.prepare<[number, number], Counted & Omit<SinkDayAccount, 'stream'>>(
-      `SELECT sink, source, day, before, accepted, filtered, parked AS deadLettered, dropped, replayed FROM deliveries
+      `SELECT sink, source, day, before, accepted, filtered, dead_lettered AS deadLettered, dropped, replayed FROM accounts
        WHERE day >= ? AND day < ? ORDER BY sink, source, day`,
     ),
     // Only a chunk's times are read, 8 bytes per entry; the slab behind them is not read.

@@ -1,4 +1,4 @@
-// Append: filter, deduplicate, store and count a part and move the cursor, in one transaction
+// Append: filter, deduplicate, store and count a page chunk and move the cursor, in one transaction
 // (invariant 1).
 import type { Database } from 'better-sqlite3'
 import type { Entries } from '../../contracts/entries.ts'
@@ -101,16 +101,13 @@ export function sourceOf({ streams, transactions }: Core, stream: Stream): numbe
   return streams.remember(id, stream)
 }
 
-/** The file size that a part needs, with its keys and counts. */
+/** The file size that a page chunk needs, with its keys and counts. */
 function bytesOf({ entries, quarantined, cursor = '' }: Append): number {
   const least = entries.bytes.length + Buffer.byteLength(cursor) + SMALL_BYTES
   return quarantined.reduce((sum, { bytes }) => sum + bytes.length, least)
 }
 
-/**
- * One transaction. Memory is updated only after it has landed: if it throws, nothing of the part is
- * kept.
- */
+/** One transaction. Memory is updated after it has landed: if it throws, nothing is kept. */
 export function append(core: Core, statements: AppendStatements, part: Append): Appended {
   refuseWhenFull(core)
   const { entries, stream } = part

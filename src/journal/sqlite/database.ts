@@ -59,10 +59,7 @@ function refuseNetwork(path: string, typeOf: FileSystemType): void {
   )
 }
 
-/**
- * Files created by `work` are private to this user; a worker thread shares the umask of the
- * process.
- */
+/** Files created by `work` are private to this user. All threads share the process's umask. */
 function privately<T>(work: () => T): T {
   let before: number | undefined
   try {
@@ -96,10 +93,7 @@ function configure(db: Database, path: string): void {
   db.pragma(`cache_size = -${CACHE_KIB}`)
 }
 
-/**
- * After a migration: a file at its bound must still open, or an operator could not free space in
- * it.
- */
+/** Only after a migration: a file at its bound must open, or no space in it could be freed. */
 function bound(db: Database, maxFileBytes: number): void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number
   db.pragma(`max_page_count = ${Math.min(Math.floor(maxFileBytes / pageBytes), MAX_PAGES)}`)
@@ -127,10 +121,7 @@ interface FileOptions {
   readonly fileSystemType: FileSystemType
   readonly limitReached?: LimitReached | undefined
   readonly nowAt: number
-  /**
-   * it was closed cleanly just now, by this process or by one that checked it, so it is not checked
-   * again
-   */
+  /** not checked again: this process, or one that checked it, has just closed it cleanly */
   readonly isHandedOver?: boolean | undefined
 }
 
@@ -259,7 +250,7 @@ export function openDatabase(options: FileOptions): Database {
 function begin(db: Database, nowAt: number): void {
   db.transaction(() => {
     stamp(db)
-    db.prepare(`INSERT OR REPLACE INTO notes VALUES ('journal.opened_at', ?)`).run(String(nowAt))
+    db.prepare(`INSERT OR REPLACE INTO state VALUES ('journal.opened_at', ?)`).run(String(nowAt))
   })()
 }
 
@@ -283,8 +274,8 @@ export function closeDatabase(db: Database, judge: (error: unknown) => unknown):
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_corrupt',
-    `The journal ${path} is damaged (${what}). Stop the program and move ${path} and ${path}-wal aside together, or put both back from a backup; ` +
-      'with a new journal reading begins again at the configured start and entries may be sent again. Neither file is ever deleted by this program',
+    `The journal ${path} is damaged (${what}). Stop the service, so that nothing restarts it; move ${path} (and ${path}-wal, if it exists) aside; then start with a new journal, or with ${path} from a backup. ` +
+      'With a new journal reading begins again at the configured start and entries may be sent again; dead letters and quarantine stay in the old file. Neither file is ever deleted by this program',
     { cause },
   )
 }
@@ -306,7 +297,7 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   const who = pid === undefined ? '' : ` (pid ${pid})`
   return new ConnectorError(
     'journal_in_use',
-    `The journal ${path} is in use by another process${who}: stop that one, or set journal.path to another file and give each file sink a file of its own`,
+    `The journal ${path} is in use by another process${who}, perhaps the daemon that runs as a service: then nothing needs to be started. Otherwise stop that process first. Do not only set another journal.path: two daemons deliver every entry twice`,
     { cause },
   )
 }
@@ -323,9 +314,7 @@ function atLimit(path: string, limit: unknown): ConnectorError {
 /** How a size limit shows in a write, and in a file that SQLite would create. A sync differs. */
 const MAYBE_LIMIT = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_CANTOPEN'])
 
-/**
- * Returns errors that are no fault of the disk or the file unchanged: bugs, which stop the process.
- */
+/** Errors of neither disk nor file stay unchanged: they are bugs, and stop the process. */
 export function translate(
   error: unknown,
   path: string,
@@ -369,18 +358,12 @@ export function translate(
 export class Handover {
   #closed: string | undefined
 
-  /**
-   * The file had no error while it was open, was closed just now, and no other process has had it
-   * since.
-   */
+  /** It was closed just now without an error, and no other process has had it since. */
   closed(path: string): void {
     this.#closed = stateOf(path)
   }
 
-  /**
-   * True once for the file of that path if it is untouched since: after a failed try, or in any
-   * doubt, it is checked.
-   */
+  /** True once for that path if the file is untouched since. After a failed try it is checked. */
   takes(path: string): boolean {
     const closed = this.#closed
     this.#closed = undefined
@@ -491,6 +474,6 @@ export class Presence {
   }
 
   #inWords(what: string): string {
-    return `The next start would not find the journal: ${what}. This process goes on delivering as long as it runs; let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
+    return `The next start would not find the journal: ${what}. This process continues to deliver as long as it runs. Let it deliver what is pending, then stop it, and put ${this.#path} and ${this.#path}-wal back from a copy or start with a new journal (reading begins again at the configured start, and entries may be sent again)`
   }
 }

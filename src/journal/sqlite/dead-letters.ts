@@ -23,10 +23,7 @@ interface Retried {
   readonly bytes: number
 }
 
-/**
- * The sums of pending entries are updated after the disk: `apply` the result of a transaction once it
- * has landed.
- */
+/** Sums are updated after the disk: `apply` a transaction's result once it has landed. */
 export class DeadLetters {
   readonly #core: Core
   readonly #statements: ReturnType<typeof prepareDeadLetters>

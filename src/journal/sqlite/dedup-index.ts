@@ -17,10 +17,7 @@ interface PageKeys {
   /** 16 bytes each */
   readonly ids: Buffer
   readonly firstUs: number
-  /**
-   * JSON: the offset of each from `firstUs`, since small numbers are written and read in half the
-   * time
-   */
+  /** JSON: offsets from `firstUs`, since small numbers are written and read in half the time */
   readonly times: string
 }
 
@@ -70,9 +67,7 @@ export class DedupIndex {
       : this.#addFirsts(source, entries, wanted, restart)
   }
 
-  /**
-   * One byte per entry: 1 if its key is taken, 2 if it is and this content would be a new version.
-   */
+  /** One byte per entry: 1 if its key is taken, 2 if so and this content is a new version. */
   known(source: number, name: SourceName, entries: Entries): Uint8Array {
     const taken = new Uint8Array(entries.count)
     if (entries.count === 0) return taken

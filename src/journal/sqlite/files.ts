@@ -27,7 +27,7 @@ export const ballastPath = (place: string): string => `${place}.ballast`
 export const spoolPath = (journalPath: string): string =>
   join(dirname(journalPath), 'spool', basename(journalPath))
 
-/** The control socket: `<journal>.sock`, or a short name in the same folder; undefined where even that is too long. */
+/** The control socket: `<journal>.sock`, or a short name beside it; undefined: still too long. */
 export function controlPath(journalPath: string): string | undefined {
   const full = `${journalPath}.sock`
   if (fits(full)) return full
@@ -109,15 +109,12 @@ export const isOfKernel = (type: number): boolean => kernel.has(type >>> 0)
 
 /** SQLite's `application_id`: "afJr", at a fixed place in every file. */
 export const APPLICATION_ID = 0x61664a72
-/**
- * The current schema: the number of steps in `journal/schema.ts`.
- * @internal for tests
- */
-export const SCHEMA = 5
+/** The current schema: the number of steps in `schema.ts`. @internal for tests */
+export const SCHEMA = 6
 /** Journals up to this schema have no mark. */
 const LAST_UNMARKED = 4
 /** Tables that every journal has had since the first version. */
-const TELLING = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
+const FIRST_TABLES = ['chunks', 'intents', 'dead_letters', 'quarantine'] as const
 
 /**
  * `user_version` has the schema in its lowest byte and a random stamp above it, which distinguishes
@@ -150,7 +147,7 @@ interface Known {
 export function isJournal({ mark, version, isEmpty, hasTable }: Known): boolean {
   if (mark !== 0) return mark === APPLICATION_ID
   if (version === 0) return isEmpty
-  return version <= LAST_UNMARKED && TELLING.every(hasTable)
+  return version <= LAST_UNMARKED && FIRST_TABLES.every(hasTable)
 }
 
 /** The fault of a journal of this schema; undefined: none. */
@@ -201,10 +198,7 @@ export function newerPageFault(page: Buffer): string | undefined {
 // SQLite files that do not belong to the journal beside them: SQLite would delete them, or write
 // them into it. Reads only.
 
-/**
- * As in node:fs. Not for a journal that this process has open: closing the file would drop its
- * lock.
- */
+/** As in node:fs. Not for a journal that this process has open: a close drops its lock. */
 export interface HeadCalls {
   /** undefined if there is nothing */
   readonly size: (path: string) => number | undefined
@@ -242,10 +236,7 @@ function strayLog(path: string, { size, head }: HeadCalls): string | undefined {
   return `The log ${log} belongs to another journal than ${path}: one of them was moved or replaced. Either may contain entries that are not delivered yet, so nothing was changed. Put this log's own database back at ${path}, or move the log away to continue with the current database`
 }
 
-/**
- * A kill in the first moments of a new journal also leaves a log, of a database that had no page
- * before.
- */
+/** A kill right after the first start leaves a log too, of a database without a page. */
 function strayRollback(path: string, { size, head }: HeadCalls): string | undefined {
   const rollback = `${path}-journal`
   if ((size(rollback) ?? 0) === 0) return undefined

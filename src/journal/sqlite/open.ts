@@ -94,16 +94,15 @@ const linkCalls: LinkCalls = {
   realpath: (path) => realpathSync(path),
 }
 
-/**
- * SQLite writes to the target of a link, and has its log beside that: the space is needed there.
- */
+/** SQLite writes to a link's target, with its log beside that: the space is needed there. */
 const endOfLinks = (path: string): string =>
   linkTarget(path, linkCalls) === undefined ? path : resolvedPath(path, linkCalls)
 
 /**
- * Locks and migrates the file, and registers nothing. Throws ConnectorError `journal_in_use`, `journal_corrupt` (damaged, or its files do not belong
- * together), `config_invalid` (no such folder, no permission, a file of another user, a network
- * file system, a newer schema), `disk_full` or `disk_failed`.
+ * Locks and migrates the file, and registers nothing. Throws ConnectorError `journal_in_use`,
+ * `journal_corrupt` (damaged, or its files do not belong together), `config_invalid` (no such
+ * folder, no permission, a file of another user, a network file system, a newer schema),
+ * `disk_full` or `disk_failed`.
  */
 export async function openJournal(given: JournalOptions): Promise<Journal> {
   const path = endOfLinks(given.path)
@@ -198,9 +197,8 @@ interface CheckOptions {
 
 /**
  * Returns the function that opens the journal from now on. It reads the whole file only if it was
- * neither found sound here nor closed cleanly by the last opening. Small files and doubtful cases
- * are left to the opening, which does its own check and has the messages. Ends as soon as `signal`
- * aborts.
+ * neither found sound here nor closed cleanly by the last opening. Small files and unclear cases
+ * are left to the opening, which checks too and has the messages. Ends as soon as `signal` aborts.
  */
 export async function checkApart(
   options: CheckOptions,

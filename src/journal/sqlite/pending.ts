@@ -72,10 +72,7 @@ export class Pending {
     this.#release()
   }
 
-  /**
-   * Adds a sink of the configuration: a known one continues where it was, but never before the
-   * oldest stored entry.
-   */
+  /** Adds a configured sink: a known one continues, but not before the oldest stored entry. */
   #writeSink(name: string, row: SinkRow | undefined, begin: Seq, log: Log): SinkState {
     const lost = row !== undefined && row.position < begin
     // Entries there for another sink only, such as its replay, are skipped.
@@ -90,10 +87,7 @@ export class Pending {
     return { acknowledged: this.#ackedFrom(name, position), deadLetters: deadLettersOf.get(name) ?? 0 }
   }
 
-  /**
-   * Ranges stored as acknowledged ahead may be below the position by now: a sink may come back
-   * behind them.
-   */
+  /** Stored ranges may be below the position by now: a sink may come back behind them. */
   #ackedFrom(name: string, position: Seq): Acknowledged {
     const ahead = this.#statements.aheadOf.all(name)
     return ahead.reduce<Acknowledged>(withAcked, { position, ahead: [] })
@@ -118,10 +112,7 @@ export class Pending {
     return [...this.#sinks.keys()]
   }
 
-  /**
-   * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
-   * gets everything.
-   */
+  /** Every sink has acknowledged up to here. 0 without sinks: the first one added gets all. */
   get ackedTo(): Seq {
     const positions = [...this.#sinks.values()].map(({ acknowledged }) => acknowledged.position)
     return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)
@@ -222,26 +213,26 @@ function prepare(db: Database) {
       'SELECT min(first) AS oldest, max(last) AS last, total(payload) AS bytes FROM chunks',
     ),
     oldest: db.prepare<[], number | null>('SELECT min(first) FROM chunks').pluck(),
-    sinks: db.prepare<[], SinkRow>('SELECT name, position, told AS reported FROM sinks'),
+    sinks: db.prepare<[], SinkRow>('SELECT name, position, reported FROM sinks'),
     putSink: db.prepare(
-      'INSERT INTO sinks VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET position = excluded.position, told = 0',
+      'INSERT INTO sinks VALUES (?, ?, 0, 0) ON CONFLICT DO UPDATE SET position = excluded.position, reported = 0',
     ),
     uncount: db.prepare('UPDATE sinks SET counted = 0 WHERE name = ?'),
-    setReported: db.prepare('UPDATE sinks SET told = 1 WHERE name = ?'),
+    setReported: db.prepare('UPDATE sinks SET reported = 1 WHERE name = ?'),
     setPosition: db.prepare('UPDATE sinks SET position = ? WHERE name = ?'),
-    aheadOf: db.prepare<[string], SequenceRange>('SELECT first, last FROM ahead WHERE sink = ?'),
-    putAhead: db.prepare('INSERT INTO ahead VALUES (?, ?, ?)'),
-    dropAhead: db.prepare('DELETE FROM ahead WHERE sink = ?'),
+    aheadOf: db.prepare<[string], SequenceRange>(
+      'SELECT first, last FROM acknowledged_ranges WHERE sink = ?',
+    ),
+    putAhead: db.prepare('INSERT INTO acknowledged_ranges VALUES (?, ?, ?)'),
+    dropAhead: db.prepare('DELETE FROM acknowledged_ranges WHERE sink = ?'),
     inFlightOf: db.prepare<[string], InFlight>(
-      'SELECT first, last, shape, detail FROM intents WHERE sink = ? ORDER BY first',
+      'SELECT first, last, shape, detail FROM in_flight WHERE sink = ? ORDER BY first',
     ),
-    // An earlier version counted tries: the column is unused, and stays for downgrades to that
-    // version.
     putInFlight: db.prepare(
-      'INSERT OR REPLACE INTO intents (sink, first, last, attempt, shape, detail) VALUES (?, ?, ?, 1, ?, ?)',
+      'INSERT OR REPLACE INTO in_flight (sink, first, last, shape, detail) VALUES (?, ?, ?, ?, ?)',
     ),
-    dropInFlight: db.prepare('DELETE FROM intents WHERE sink = ? AND first BETWEEN ? AND ?'),
-    dropInFlightBelow: db.prepare('DELETE FROM intents WHERE sink = ? AND first <= ?'),
+    dropInFlight: db.prepare('DELETE FROM in_flight WHERE sink = ? AND first BETWEEN ? AND ?'),
+    dropInFlightBelow: db.prepare('DELETE FROM in_flight WHERE sink = ? AND first <= ?'),
     deadLettersOf: number<[string]>('SELECT count(*) FROM dead_letters WHERE sink = ?'),
     deadLetterBytes: number<[]>('SELECT total(bytes) FROM dead_letters'),
     storedFor: number<[{ after: Seq; sink: string }]>(

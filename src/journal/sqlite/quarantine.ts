@@ -20,10 +20,7 @@ interface Chosen {
   limit: number
 }
 
-/**
- * Quarantined elements and their sums, which are updated after the disk: `apply` the result of a
- * transaction once it has landed.
- */
+/** Sums are updated after the disk: `apply` a transaction's result once it has landed. */
 export class Quarantine {
   readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepareQuarantine>
@@ -35,7 +32,7 @@ export class Quarantine {
     this.#stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
   }
 
-  /** Call inside a transaction. Elements dropped before `before` (epoch ms) are no longer known here. */
+  /** Call inside a transaction. Elements dropped before `before` (epoch ms) become unknown. */
   writeForgotten(before: number): void {
     this.#statements.forget.run(-before)
   }
@@ -64,10 +61,7 @@ export class Quarantine {
     return this.#statements.raw.get(id)
   }
 
-  /**
-   * Call inside a transaction. Elements that are already there, or were dropped, are not stored
-   * again.
-   */
+  /** Call inside a transaction. Does not store elements again, even if they were dropped. */
   writeKept(source: number, elements: readonly Quarantined[], now: number): Amount {
     const insert = this.#statements.insert
     let count = 0
@@ -84,10 +78,7 @@ export class Quarantine {
     this.#stored = { count: this.#stored.count + count, bytes: this.#stored.bytes + bytes }
   }
 
-  /**
-   * Call inside a transaction. Deletes the bytes but keeps a record of the element, or the next
-   * re-read would bring it back.
-   */
+  /** Call inside a transaction. Keeps a record of each, or the next read would store it again. */
   writeDropped(query: QuarantineQuery, now: number): Amount {
     const found = this.list(query)
     for (const { id } of found) this.#statements.drop.run(-Math.max(1, now), id)

@@ -24,7 +24,7 @@ type ReplayStatements = ReturnType<typeof prepareReplay>
 
 export function prepareReplay(db: Database) {
   return {
-    // Entries addressed to one sink only are copies: the originals are at an earlier place.
+    // Entries addressed to one sink only are copies: the originals are earlier.
     next: db.prepare<[Seq, Seq, number], ChunkSize>(
       'SELECT first, last, payload FROM chunks WHERE first > ? AND first <= ? AND only_sink IS NULL ORDER BY first LIMIT ?',
     ),

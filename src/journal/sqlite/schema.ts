@@ -70,6 +70,16 @@ const migrations: readonly string[] = [
   `
   PRAGMA application_id = ${APPLICATION_ID};
   `,
+  `
+  -- The words of the contract. reported: the log has said that this sink left the configuration.
+  ALTER TABLE sinks RENAME COLUMN told TO reported;
+  ALTER TABLE ahead RENAME TO acknowledged_ranges;
+  ALTER TABLE intents RENAME TO in_flight;
+  ALTER TABLE in_flight DROP COLUMN attempt;
+  ALTER TABLE notes RENAME TO state;
+  ALTER TABLE deliveries RENAME TO accounts;
+  ALTER TABLE accounts RENAME COLUMN parked TO dead_lettered;
+  `,
 ]
 
 const versionOf = (db: Database) => db.pragma('user_version', { simple: true }) as number
@@ -91,10 +101,7 @@ export function migrate(db: Database, path: string): void {
   }
 }
 
-/**
- * Also writes the first page, so that it is in the log: `model/stray-files.ts` looks for the stamp
- * there.
- */
+/** Also writes the first page, so that it is in the log: `files.ts` looks for the stamp there. */
 export function stamp(db: Database): void {
   db.pragma(`user_version = ${stamped(versionOf(db), randomInt)}`)
 }

@@ -144,7 +144,7 @@ export class Ballast {
   #present = false
   /** by this process, or perhaps by an earlier one */
   #givenUp: boolean
-  /** tries since one succeeded that could have waited */
+  /** refused tries that could have waited, since the last success */
   #refused = 0
 
   /** Create before the journal's file. */
@@ -192,10 +192,7 @@ export class Ballast {
     return this.freeBytes >= bytes + 2 * this.bytes
   }
 
-  /**
-   * For messages: free and required space. '' if the space is sufficient and there is a quota or a
-   * limit instead.
-   */
+  /** For messages: free and required space; '' if the reason is a quota or another limit. */
   get shortage(): string {
     if (this.hasSpace(0)) return ''
     return `${inMib(this.freeBytes)} are free, the journal needs ${inMib(2 * this.bytes)}`
@@ -243,10 +240,7 @@ const PROBE_BYTES = 64 * 1024
 
 const LIMITS = new Set(['EDQUOT', 'EFBIG'])
 
-/**
- * The system's error at the journal's file, not at a link to it: EDQUOT or EFBIG; undefined:
- * neither.
- */
+/** The system's error at the journal's file, not at a link to it: EDQUOT, EFBIG or none. */
 export type LimitReached = (journalPath: string) => unknown
 
 /**
@@ -295,10 +289,7 @@ export function largestFileBytes(): number {
 
 // Messages for a journal that cannot grow: the cause, the remedy, and the path; sizes for people.
 
-/**
- * The remedy, in the imperative. `needsStart`: works only after a restart, like a limit of this
- * process.
- */
+/** The remedy, in the imperative. `needsStart`: it works only after a restart. */
 interface Remedy {
   readonly what: string
   readonly needsStart?: boolean
@@ -316,7 +307,7 @@ export const RAISE_LIMIT: Remedy = {
   needsStart: true,
 }
 
-class JournalFull extends ConnectorError {
+class NoDiskSpace extends ConnectorError {
   readonly path: string
   readonly lack: Lack
 
@@ -329,8 +320,8 @@ class JournalFull extends ConnectorError {
 }
 
 export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorError {
-  const next = lack.remedy?.needsStart ? 'start again' : 'reading goes on by itself'
-  return new JournalFull(path, lack, next, 'Delivery goes on', cause)
+  const next = lack.remedy?.needsStart ? 'start again' : 'reading resumes automatically'
+  return new NoDiskSpace(path, lack, next, 'Delivery continues', cause)
 }
 
 /**
@@ -338,12 +329,12 @@ export function diskFull(path: string, lack: Lack, cause?: unknown): ConnectorEr
  * automatically. `shortage`: how much space is missing; '' if unknown.
  */
 export function atStart(error: unknown, shortage: () => string): unknown {
-  if (!(error instanceof JournalFull)) return error
+  if (!(error instanceof NoDiskSpace)) return error
   const { path, lack } = error
   const short = shortage()
   const why = short === '' ? lack.why : `${lack.why} (${short})`
-  const meanwhile = 'Nothing was begun or lost'
-  return new JournalFull(path, { ...lack, why }, 'start again', meanwhile, error)
+  const meanwhile = 'Nothing was started and nothing is lost'
+  return new NoDiskSpace(path, { ...lack, why }, 'start again', meanwhile, error)
 }
 
 /** `1572864` as `1.5 MiB`, rounded down. */

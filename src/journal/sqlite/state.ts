@@ -15,12 +15,12 @@ export class StateTable implements StateStore {
   constructor(db: Database, transactions: Transactions) {
     this.#transactions = transactions
     this.#statements = {
-      get: db.prepare<[string], string>('SELECT value FROM notes WHERE name = ?').pluck(),
+      get: db.prepare<[string], string>('SELECT value FROM state WHERE name = ?').pluck(),
       list: db.prepare<[string, string, number], StateEntry>(
-        'SELECT name, value FROM notes WHERE name >= ? AND name < ? ORDER BY name LIMIT ?',
+        'SELECT name, value FROM state WHERE name >= ? AND name < ? ORDER BY name LIMIT ?',
       ),
-      put: db.prepare('INSERT OR REPLACE INTO notes VALUES (?, ?)'),
-      drop: db.prepare('DELETE FROM notes WHERE name = ?'),
+      put: db.prepare('INSERT OR REPLACE INTO state VALUES (?, ?)'),
+      drop: db.prepare('DELETE FROM state WHERE name = ?'),
     }
   }
 

@@ -31,18 +31,15 @@ const LEFT = 'workspace_left:'
 /** For a configured one: its first page may land much later. */
 const MET = 'workspace_met:'
 
-/**
- * Call inside a transaction. With an empty journal all are new, and nothing is reported. Each is
- * reported once.
- */
+/** Call inside a transaction. Reports each once; none in an empty journal, where all are new. */
 export function reportWorkspaces(db: Database, configured: readonly ConfiguredWorkspace[], log: Log): void {
   const known = db
     .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')
     .pluck()
     .all()
   const isThere = new Set(configured.map(({ name }) => name))
-  const forget = db.prepare('DELETE FROM notes WHERE name = ?')
-  const add = db.prepare("INSERT OR IGNORE INTO notes VALUES (?, '')")
+  const forget = db.prepare('DELETE FROM state WHERE name = ?')
+  const add = db.prepare("INSERT OR IGNORE INTO state VALUES (?, '')")
   const isNew = (name: string) => add.run(name).changes > 0
   for (const workspace of configured)
     if (isNew(MET + workspace.name) && known.length > 0 && !known.includes(workspace.name))
@@ -54,6 +51,6 @@ export function reportWorkspaces(db: Database, configured: readonly ConfiguredWo
 }
 
 function met(db: Database): readonly string[] {
-  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM notes WHERE name GLOB ?')
+  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM state WHERE name GLOB ?')
   return list.pluck().all(MET.length + 1, `${MET}*`)
 }

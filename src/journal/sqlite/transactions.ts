@@ -45,18 +45,12 @@ export class Transactions {
     this.#rollback = db.prepare('ROLLBACK')
   }
 
-  /**
-   * True once an I/O error left the state of the disk unknown: pages may count as clean that were
-   * never written.
-   */
+  /** True after an I/O error: pages may count as clean that were never written. */
   get failed(): boolean {
     return this.#failed !== undefined
   }
 
-  /**
-   * True once the file had any error, even one that was survived. Reaching its own bound is no
-   * error.
-   */
+  /** True once the file had any error, even if work continued. Reaching its own bound is none. */
   get metFault(): boolean {
     return this.#metFault
   }
@@ -84,7 +78,7 @@ export class Transactions {
     try {
       return this.#once(work)
     } catch (error) {
-      if (isFull(error)) this.#freeBallast(error)
+      if (isDiskFull(error)) this.#freeBallast(error)
       throw error
     }
   }
@@ -122,7 +116,7 @@ export class Transactions {
     try {
       return work()
     } catch (error) {
-      if (!isFull(error) || !makesRoom(error)) throw error
+      if (!isDiskFull(error) || !makesRoom(error)) throw error
       return work()
     }
   }
@@ -194,12 +188,12 @@ export class Transactions {
       return true
     } catch (error) {
       const judged = this.judge(error)
-      if (isFull(judged)) return false
+      if (isDiskFull(judged)) return false
       throw judged
     }
   }
 }
 
-function isFull(error: unknown): error is ConnectorError {
+function isDiskFull(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && error.code === 'disk_full'
 }

@@ -10,7 +10,6 @@ import type {
   SourceStatus,
   WorkspaceStatus,
 } from '../status.ts'
-import { faultText } from '../summary.ts'
 import { rateLimitOf, isLagUnknown, noDelivery } from '../status.ts'
 import {
   answerText,
@@ -45,9 +44,9 @@ const OPEN_WORKSPACES = 6
 /** Shorter backlogs end before a progress bar is useful. */
 const NOTABLE_BACKLOG_SECONDS = 60
 
-function fault(error: FaultStatus | null, report: StatusReport, now: number) {
+function fault(error: FaultStatus | null, now: number) {
   if (!error) return undefined
-  const html = `${verbatim(faultText(error, report))} ${soft(`(${escapeHtml(error.code)}, trouble began ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
+  const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, began ${agoHtml(error.since, now)}${unbroken(nextTryText(error.next_try_at, now))})`)}`
   return { kind: 'fault', html } as const
 }
 
@@ -89,7 +88,7 @@ const sourceColumns = [
   { label: 'Gaps', number: true },
 ]
 
-function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: StatusReport, now: number): Row {
+function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number): Row {
   const { name } = workspace
   const [unread, behind] = neverTexts(source, now)
   return {
@@ -108,7 +107,7 @@ function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, report: Sta
       backlog(source),
       limit(rateLimitOf(source, workspace), now),
       answer(source, now),
-      fault(source.error, report, now),
+      fault(source.error, now),
     ],
   }
 }
@@ -120,10 +119,10 @@ function wellBeing(sources: readonly SourceStatus[]): string {
   return `<span class="state bad">${troubled} of ${sources.length} in trouble</span>`
 }
 
-function workspaceHtml(workspace: WorkspaceStatus, open: boolean, report: StatusReport, now: number) {
+function workspaceHtml(workspace: WorkspaceStatus, open: boolean, now: number) {
   const { name, sources } = workspace
   const caption = `Sources of ${escapeHtml(name)}`
-  const rows = sources.map((source) => sourceRow(source, workspace, report, now))
+  const rows = sources.map((source) => sourceRow(source, workspace, now))
   return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
 <summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}</summary>
 ${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
@@ -134,7 +133,7 @@ export function readingHtml(report: StatusReport, now: number): string {
   const few = workspaces.length <= OPEN_WORKSPACES
   const groups = workspaces.map((workspace) => {
     const troubled = workspace.sources.some(({ state }) => isTrouble(state))
-    return workspaceHtml(workspace, few || troubled, report, now)
+    return workspaceHtml(workspace, few || troubled, now)
   })
   const inner = groups.length > 0 ? groups.join('\n') : `<p>${soft('No workspace is read.')}</p>`
   return `<section aria-labelledby="reading"><h2 id="reading">Reading</h2>\n${inner}</section>`
@@ -169,7 +168,7 @@ function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
       numberText(sink.accepted_entries),
       zeroIsWell(sink.dead_letters),
     ],
-    notes: [fault(sink.error, report, now)],
+    notes: [fault(sink.error, now)],
   }
 }
 
@@ -198,7 +197,7 @@ function jobNote({ waits_for, wait_reason, error }: JobStatus) {
 
 /** State, span and progress of a job. */
 function jobCells({ from, to, state, progress }: JobStatus, label: string): readonly string[] {
-  const tone = { waiting: 'warn', running: 'busy', done: 'good', failed: 'bad' }[state]
+  const tone = { waiting: 'warn', running: 'busy', done: 'good', failing: 'bad' }[state]
   return [
     `<span class="state ${tone}">${state}</span>`,
     escapeHtml(from),

@@ -2,8 +2,8 @@
 // because it is sent unchanged.
 
 /**
- * The page is never replaced: text, attributes and rows are changed one by one, so that scroll position, selection, focus and
- * opened parts stay. Rows are identified by `data-key`. If the daemon does not answer, the page says so, and since when.
+ * Changes text, attributes and rows one by one, so that scroll position, selection, focus and
+ * opened parts stay; `data-key` identifies rows. Without an answer, the page says since when.
  */
 export const script = `
 (() => {

@@ -73,21 +73,31 @@ function matters(report: StatusReport): Matter[] {
       advice: 'no entries are kept for it; its pending ones are deleted once all other sinks have them',
     },
   ]
-  return [...blockedParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
+  return [...troubledParts(report), ...warned(report), ...letters, ...rest.filter(({ count }) => count > 0)]
 }
 
-/** A part that waits for a key, a permission or a setting resumes automatically after the fix. */
-function blockedParts({ workspaces, sinks }: StatusReport): Matter[] {
+const troubles = [
+  ['blocked', 'Blocked', 'fix it as the message in its row says; then it resumes automatically'],
+  ['failing', 'Failing', 'the message in its row says why; it is tried again automatically'],
+] as const
+
+/** Whatever makes the title of the page say `attention`. */
+function troubledParts({ workspaces, sinks, journal }: StatusReport): Matter[] {
   const sources = workspaces.flatMap(({ name, sources: own }) =>
     own.map((source) => ({ ...source, name: `${name} ${source.name}` })),
   )
-  return [...sources, ...sinks]
-    .filter(({ state }) => state === 'blocked')
-    .map(({ name }) => ({
-      key: `blocked ${name}`,
-      what: `<b>Blocked</b>: ${verbatim(name)}`,
-      advice: 'its row says what it needs; after the fix it resumes automatically',
-    }))
+  const { lost, paused } = journal
+  return [
+    ...(lost === null ? [] : [{ key: 'lost', what: `<b>Journal</b>: ${verbatim(lost)}` }]),
+    ...(paused
+      ? [{ key: 'paused', what: '<b>Reading is paused</b>', advice: 'it resumes once there is room' }]
+      : []),
+    ...troubles.flatMap(([state, title, advice]) =>
+      [...sources, ...sinks]
+        .filter((part) => part.state === state)
+        .map(({ name }) => ({ key: `${state} ${name}`, what: `<b>${title}</b>: ${verbatim(name)}`, advice })),
+    ),
+  ]
 }
 
 const adviceByCode: Readonly<Record<WarningStatus['code'], string>> = {
@@ -117,7 +127,7 @@ export function mattersHtml(report: StatusReport): string {
   const inner =
     items.length > 0
       ? `<ul class="matters">${items.join('\n')}</ul>`
-      : '<p>Nothing: no dead letter, nothing quarantined, no gap, no finding.</p>'
+      : '<p>Nothing: no part is blocked, failing or paused; no warning, no dead letter, nothing quarantined, no gap, no finding.</p>'
   return `<section aria-labelledby="matters"><h2 id="matters">Needs attention</h2>${inner}</section>`
 }
 

@@ -100,7 +100,7 @@ function observerOf({ name, type }: Pick<Sink, 'name' | 'type'>, delivering: Del
   }
 }
 
-// Spans of reading: one per read of a source, with its requests and the appends of its parts below.
+// Spans of reading: one per read of a source, with its requests and its appends below.
 
 /** A source reads one page at a time: what it does during a read belongs to that read. */
 type Reads = Map<string, Span>
@@ -132,7 +132,7 @@ function tracedSource(source: Source, begin: Begin, reads: Reads): Source {
   }
 }
 
-/** Ends with the head of the answer; its body arrives while parts are appended. */
+/** Ends with the head of the answer; its body arrives while page chunks are appended. */
 function tracedTransport(stream: Stream, send: Transport, begin: Begin, reads: Reads): Transport {
   return async (request, signal) => {
     const span = begin('request', stream, { parent: reads.get(idOf(stream)) })

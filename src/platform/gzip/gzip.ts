@@ -59,10 +59,7 @@ const END_OF_BLOCK = 256
 const LONGEST_CODE = 15
 const LONGEST_LENGTH = 258
 
-/**
- * Code lengths are themselves coded, with codes of up to seven bits whose lengths are in this
- * order.
- */
+/** Code lengths are themselves coded, in this order, with codes of at most seven bits. */
 const LONGEST_LENGTH_CODE = 7
 const LENGTH_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
 const lengthCounts = new Uint32Array(LENGTH_ORDER.length)

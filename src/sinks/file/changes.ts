@@ -1,5 +1,5 @@
-// Detects what other programs do to the file of a `file` sink: write to it, cut it, or remove it with
-// its lines. A file that was moved away, as logrotate does, is no loss.
+// Detects what other programs do to the file of a `file` sink: write to it, cut or remove it.
+// A file that was moved away, as logrotate does, is no loss.
 import { basename, dirname, extname, join } from 'node:path'
 import { z } from 'zod'
 import type { DiskFile } from '../../contracts/platform.ts'
@@ -62,10 +62,7 @@ export class FileChanges {
     await this.#deps.state?.put(STATE, text).catch(() => undefined)
   }
 
-  /**
-   * Two writers that append to one file overwrite each other's last batch, and each may cut the other's after a
-   * crash.
-   */
+  /** Two writers to one file overwrite each other's last batch, or cut it after a crash. */
   reportWriter(): void {
     if (this.#isWriterReported) return
     this.#isWriterReported = true
@@ -77,7 +74,7 @@ export class FileChanges {
 
   /** Reports that the open file, with lines in it, no longer has its name. */
   async reportRemoved({ file, end }: { readonly file: DiskFile; readonly end: FileEnd }): Promise<void> {
-    // A file that cannot be examined may be on a file system that is away: nothing is concluded from that.
+    // A file that cannot be examined proves nothing: its file system may be away.
     const isNamed = await file.isNamed().catch(() => true)
     if (isNamed || end.size === 0 || (await this.#isRotatedBeside())) return
     this.#deps.log.warn(
@@ -92,8 +89,8 @@ export class FileChanges {
   }
 
   /**
-   * Reports that a file that was just opened is shorter than it was left. `before`: where it ended before a
-   * possible duplicate.
+   * Reports that a file that was just opened is shorter than it was left.
+   * `before`: where it ended before a possible duplicate.
    */
   async reportCut(file: DiskFile, before?: End): Promise<void> {
     const now = { identity: await file.identity(), size: await file.size() }
@@ -117,7 +114,7 @@ export class FileChanges {
     return `auditferry replay --sink ${this.#name} --from <time> --to ${untilText(lastAt) ?? '<time>'}`
   }
 
-  /** True if the file was moved and compressed since it was last seen: a newer file has a name that rotation gives. */
+  /** True if the file was moved and compressed: a newer file has a name that rotation gives. */
   async #isRotatedBeside(): Promise<boolean> {
     const { disk } = this.#deps
     const folder = dirname(this.#path)
@@ -132,16 +129,13 @@ export class FileChanges {
   }
 }
 
-/**
- * End of the span that may be lost: the last write before. Later lines are in the file, and a replay would
- * double them.
- */
+/** End of the span that may be lost. Later lines are in the file: a replay would double them. */
 const untilText = (lastAt: number | undefined): string | undefined =>
   lastAt === undefined ? undefined : secondText((Math.floor(lastAt / SECOND_MS) + 1) * SECOND_MS)
 
 /**
- * True for names that logrotate gives: `out.ndjson.1.gz`, `out.ndjson-20260131.gz`, `out-20260131.ndjson.gz`.
- * False for `out-errors.ndjson`, which may belong to another sink.
+ * True for names that logrotate gives: `out.ndjson.1.gz`, `out.ndjson-20260131.gz`,
+ * `out-20260131.ndjson.gz`. False for `out-errors.ndjson`, which may belong to another sink.
  */
 function isRotated(name: string, own: string): boolean {
   if (name.startsWith(`${own}.`) || name.startsWith(`${own}-`)) return true

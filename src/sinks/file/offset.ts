@@ -10,8 +10,8 @@ const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024
 
 /**
- * Names a file by the identity that the file system gives it, and by the bytes before the batch: a restored copy matches
- * only by the bytes. `bytes`: size of the batch; an older version wrote none.
+ * Names a file by its identity in the file system, and by the bytes before the batch: a restored
+ * copy matches only by the bytes. `bytes`: size of the batch; an older version wrote none.
  */
 const offsetSchema = z.object({
   file: z.string(),
@@ -82,8 +82,8 @@ export async function equalPrefix(file: DiskFile, offset: number, bytes: Uint8Ar
 }
 
 /**
- * True if more bytes follow the offset than a torn write of its batch can leave, and they do not start with all of `batch`:
- * another writer, such as a second sink, appended meanwhile. Its bytes must not be cut.
+ * True if another writer, such as a second sink, appended meanwhile: more bytes follow the offset
+ * than a torn write can leave, and they do not start with all of `batch`. They must not be cut.
  */
 export async function isWrittenOn(file: DiskFile, start: BatchOffset, batch: Uint8Array): Promise<boolean> {
   const { offset, bytes } = start
@@ -100,8 +100,8 @@ function commonLength(a: Uint8Array, b: Uint8Array): number {
 }
 
 /**
- * For a file that the offset does not fit: the offset at which a first part of `bytes` ends the file, or undefined. A batch that
- * went to a different file and was cut there continues at this offset.
+ * For a file that the offset does not fit: where a first part of `bytes` ends the file, or
+ * undefined. A batch that went to another file and was cut there continues here.
  */
 export async function begunAtEnd(file: DiskFile, bytes: Uint8Array): Promise<number | undefined> {
   const size = await file.size()

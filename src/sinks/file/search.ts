@@ -51,8 +51,8 @@ async function openFound({ disk, path, open }: Search, name: string): Promise<Om
 }
 
 /**
- * The file was moved to path.1 after the batch, by our own rotation before the next batch, or by another program, which may
- * choose any name in the same folder (logrotate: the day).
+ * After the batch the file was moved: to path.1 by our own rotation, or by another program to any
+ * name in the same folder (logrotate: the day).
  */
 async function* namesOf(disk: Disk, path: string, start: BatchOffset): AsyncGenerator<string> {
   if (await disk.exists(path)) yield path
@@ -92,10 +92,7 @@ async function isOffset(
   return isOurs && start.offset > 0
 }
 
-/**
- * The identity may belong to another file by now: it must hold the whole batch, or a first part of it and
- * nothing else.
- */
+/** Another file may have the identity by now: the batch must follow, whole or cut short. */
 async function holdsPart(file: DiskFile, start: BatchOffset, bytes: Uint8Array): Promise<boolean> {
   if (!(await holds(file, start))) return false
   const behind = (await file.size()) - start.offset

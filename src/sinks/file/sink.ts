@@ -31,12 +31,12 @@ class FileSink implements Sink {
   readonly name: string
   readonly #options: FileOptions
   readonly #deps: SinkDeps
-  /** Kept between batches; checked before each one, because another program may move the file away. */
+  /** Checked before each batch, because another program may move the file away. */
   #pen: Pen | undefined
   /** the last result of `prepare`: the batch with this detail begins at the end of the pen */
   #prepared: string | undefined
   #folderSynced = false
-  /** detail of a batch whose sync may have failed: its bytes may be in memory only, so they are written again */
+  /** detail of a batch whose sync may have failed: it is written again */
   #unsynced: string | undefined
   readonly #changes: FileChanges
 
@@ -95,7 +95,7 @@ class FileSink implements Sink {
         return
       }
       await this.#cutAfterEqual(file, offset, bytes)
-      // The equal part is written again too: after a failed sync it may be in memory only, and a sync covers only new writes.
+      // The equal part is written again too: it may be in memory only after a failed sync.
       // The bytes and the offset are the same, so a program that follows the file sees no change.
       await this.#write(file, bytes, offset, detail)
       this.#changes.wrote({ identity: await file.identity(), size: offset + bytes.length })
@@ -123,7 +123,7 @@ class FileSink implements Sink {
   async #atEnd(): Promise<Pen> {
     const pen = this.#pen
     if (!pen) return this.#openPen()
-    // The file system may be away if the file cannot be examined: close it, and the next try opens it again.
+    // The file system may be away: close the file, and the next try opens it again.
     const there = await this.#deps.disk.look(this.#options.path).catch(async (error: unknown) => {
       await this.#closePen()
       throw error
@@ -146,13 +146,13 @@ class FileSink implements Sink {
     return this.#pen
   }
 
-  /** After the equal part of the batch comes our own torn write. After a whole batch another batch may follow. */
+  /** After the equal part comes our own torn write; after a whole batch, perhaps another batch. */
   async #cutAfterEqual(file: DiskFile, offset: number, bytes: Uint8Array): Promise<void> {
     const equal = await equalPrefix(file, offset, bytes)
     if (equal < bytes.length) await file.truncate(offset + equal)
   }
 
-  /** The file of the in-flight record, under its current name; otherwise the end of the file at `path`. */
+  /** The file of the in-flight record, under its current name; otherwise the end of `path`. */
   async #findAgain(
     detail: string,
     bytes: Uint8Array,
@@ -197,7 +197,7 @@ class FileSink implements Sink {
     if (pen) await closeQuietly(pen.file)
   }
 
-  /** Opens an existing file to write. A missing file is not made: a program that follows it would see it appear. */
+  /** Does not create a missing file: a program that follows it would see it appear. */
   async probe(): Promise<void> {
     const { disk } = this.#deps
     const { path } = this.#options

@@ -23,7 +23,7 @@ interface Rotating {
   readonly log: Log
 }
 
-/** Shifts path.1, path.2, … up to the first free name. If a crash interrupts it, the next run loses nothing. */
+/** Shifts path.1, path.2, … up to the first free name. A crash in between loses nothing. */
 export async function rotate({ disk, log }: Rotating, path: string, keep: number): Promise<void> {
   let free = 1
   while (free < keep && (await disk.exists(`${path}.${free}`))) free++
@@ -38,7 +38,7 @@ export async function rotate({ disk, log }: Rotating, path: string, keep: number
     })
 }
 
-/** If another program left the last line without an LF, adds one, so that ours begins on a new line. */
+/** Another program may have left the last line without an LF: adds one before ours. */
 export async function endLine(file: DiskFile): Promise<FileEnd> {
   const end = await endOf(file)
   if (!isTorn(end)) return end

@@ -1,4 +1,4 @@
-// Reports when certificates end: to metrics, in the log once a day from 30 days on, and as text for `check`.
+// Reports when certificates end: to metrics, daily in the log from 30 days on, and for `check`.
 // Also for sinks over HTTP, whose requests do not show certificates.
 import type { CheckResult } from '../../contracts/sink.ts'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
@@ -80,7 +80,7 @@ interface Looked {
   readonly expiry: Expiry
 }
 
-/** The certificates of https URLs, seen on a separate connection, because requests do not show them. */
+/** Sees the certificates of https URLs on a separate connection: requests do not show them. */
 export class Certificates {
   /** by origin */
   readonly #behind: ReadonlyMap<string, Looked>
@@ -113,10 +113,7 @@ export class Certificates {
     return ends ? looked.expiry.results(ends) : []
   }
 
-  /**
-   * May be called with each delivery, and does not delay it: connects once a day, and warns about certificates
-   * that end soon.
-   */
+  /** Call with each delivery: connects once a day, in the background, and warns of an early end. */
   lookDaily(): void {
     const since = this.#deps.clock.elapsed() - this.#lookedAt
     if (this.#behind.size === 0 || this.#looking || since < DAY_MS) return

@@ -37,10 +37,7 @@ export class Endpoints {
     return this.#states
   }
 
-  /**
-   * The next one that is not paused; if all are, the one that is ready first: the dispatcher
-   * decides how long to wait.
-   */
+  /** The next one that is not paused; if all are, the first to be ready: the dispatcher waits. */
   pick(): Endpoint {
     const now = this.#clock.elapsed()
     const inTurn = this.#states.map((_, i) => this.#at(this.#turn + i))

@@ -19,7 +19,7 @@ export interface WholeReply {
   readonly distrust?: (() => void) | undefined
 }
 
-/** Throws the transport's errors, `timeout` if the reply is not complete within a minute, and `aborted` with `signal`. */
+/** Throws the transport's errors, `timeout` after a minute, and `aborted` with `signal`. */
 export async function ask(
   transport: Transport,
   clock: Clock,

@@ -51,7 +51,7 @@ export function tlsFiles(tls: TlsOptions | undefined): readonly NamedFile[] {
   return files.flatMap(({ field, path, fault }) => (path === undefined ? [] : [{ field, path, fault }]))
 }
 
-// Runs a rule over several keys even if one of them is at fault, so that all faults are reported at once.
+// Runs a rule over several keys even if one of them is at fault: all faults are reported at once.
 // Not for rules that use the value of a key.
 export const always = (): boolean => true
 

@@ -64,8 +64,8 @@ const isPlain = (key: string): boolean =>
   /^arn:[^/]*:key\/[^/]+$/.test(key) || /^(?:mrk-)?[0-9a-f-]{32,36}$/.test(key)
 
 /**
- * Compares two names of KMS keys: each is an id, an ARN, or the name that a server other than AWS uses. `unknown`: they may
- * mean one key, as with an alias.
+ * Compares two names of KMS keys: an id, an ARN, or another server's own name. `unknown`: they may
+ * mean the same key, as with an alias.
  */
 export function compareKeys(wanted: string, shown: string | undefined): 'same' | 'other' | 'unknown' {
   if (shown === undefined || /(?:^|:)alias\//.test(wanted)) return 'unknown'
@@ -73,11 +73,11 @@ export function compareKeys(wanted: string, shown: string | undefined): 'same' |
   return isPlain(wanted) && isPlain(shown) ? 'other' : 'unknown'
 }
 
-/** Until when an object that is put now stays locked, epoch ms; undefined: no lock. Manifests are locked like objects. */
+/** Epoch ms until which an object or manifest that is put now stays locked; undefined: no lock. */
 export const lockedUntil = ({ object_lock: lock }: Demands, now: number): number | undefined =>
   lock && now + lock.days * DAY_MS
 
-/** The settings that an existing object lacks: another program stored it, or it is older than the settings. */
+/** The settings that an object lacks: it is older than they are, or another program stored it. */
 export function lacking({ sse, object_lock: lock }: Demands, looked: Looked): readonly string[] {
   const encrypted =
     !sse ||

@@ -44,8 +44,8 @@ export class BucketLibrary {
   }
 
   /**
-   * One request. Retried once at once where that can help: a changed key, role credentials that expired early, or a clock offset
-   * that the library has corrected since.
+   * One request, retried once at once where that can help: the key changed, role credentials
+   * expired early, or the library has corrected its clock offset since.
    */
   async ask<T>(signal: AbortSignal, work: (loaded: OpenLibrary) => Promise<T>): Promise<T> {
     if (signal.aborted) throw new ConnectorError('aborted', `${this.#where}: aborted`)
@@ -123,8 +123,8 @@ export class BucketLibrary {
   }
 }
 
-// With the bucket's name in the host name, some servers have no such host.
-// Errors that can come from that name the setting to change.
+// Some servers have no host with the bucket's name in it. Errors that can come from that name the
+// setting to change.
 
 type Addressed = Pick<S3Options, 'bucket' | 'endpoint' | 'force_path_style'>
 
@@ -138,7 +138,7 @@ function isUnknownHost(error: unknown, depth = 0): boolean {
   return [error.cause, ...inner].some((each) => isUnknownHost(each, depth + 1))
 }
 
-/** As the library decides: an IP address, or a bucket name that cannot be part of a host name, goes into the path. */
+/** As the library decides: IP addresses and unusual bucket names use the path. */
 function isInHost({ bucket, endpoint, force_path_style: inPath }: Addressed): boolean {
   if (endpoint === undefined || inPath || !isUsualName(bucket)) return false
   const { hostname, protocol } = new URL(endpoint)
@@ -150,8 +150,8 @@ function addressError(addressed: Addressed, error: ConnectorError): ConnectorErr
   const { code, message, retryAfterMs, cause } = error
   if (!isInHost(addressed)) return error
   const host = `${addressed.bucket}.`
-  // A server without such a host may take the first segment of the path for the bucket. Roles are requested at
-  // another host.
+  // Without such a host, a server may take the path's first segment for the bucket. Roles are
+  // requested at another host.
   if (code !== 'not_found' && !(message.includes(host) && isUnknownHost(error))) return error
   const why = `the bucket's name is part of the host name (${host}…); if the server expects it in the path, set force_path_style: true`
   return new ConnectorError(code, `${message}; ${why}`, { retryAfterMs, cause })

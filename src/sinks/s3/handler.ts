@@ -180,10 +180,7 @@ function requestOf(request: LibraryRequest, watchdog: Watchdog): HttpRequest {
   return base
 }
 
-/**
- * Throws if the server reports success before all of the upload was handed over: then it did not store it. Checked before the
- * reply is read.
- */
+/** A server that reports success before it has the whole upload did not store it. */
 function assertTaken(
   { stream, headers }: HttpRequest,
   status: number,

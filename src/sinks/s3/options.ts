@@ -14,7 +14,7 @@ export const isUsualName = (bucket: string): boolean => form.test(bucket) && !ad
 
 const wanted = 'lower-case letters, digits, hyphens and single dots, and no IP address'
 const awsNameFault = `AWS has no bucket of such a name: expected ${wanted}`
-/** Ceph accepts some of them; AWS still has some that are older than the rule, with path-style addresses only. */
+/** Ceph accepts some; AWS has some that are older than the rule, with path-style addresses only. */
 export const unusualNameDoubt = `most servers accept only ${wanted} in a bucket name: check that this one accepts it`
 
 const endpoint = () =>

@@ -146,8 +146,9 @@ export async function checkBucket(
 }
 
 /**
- * Runs before the first object of a process. Throws `misconfigured` if the server ignores what the configuration requires. Its
- * object has one name for each set of requirements and stays: the next start finds it, which answers the first question.
+ * Runs before the first object of a process. Throws `misconfigured` if the server ignores a
+ * requirement. Its object stays, under one name for each set of requirements: the next start tests
+ * with it that a second put is refused.
  */
 export async function proveBucket(
   store: Store,
@@ -163,8 +164,8 @@ export async function proveBucket(
   if (fault) throw new ConnectorError('misconfigured', `${fault.what}: ${fault.message}`)
 }
 
-// What the behaviour of a server means for this configuration: a requirement that it ignores is a fault, the rest
-// is reported.
+// What a server's behaviour means for this configuration: a requirement that it ignores is a fault,
+// the rest is reported.
 
 interface Manners {
   /** as in the answer to the first put */

@@ -85,7 +85,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   RequestTimeTooSkewed: ['misconfigured', 'says that the clock here is wrong: set it by NTP'],
   NoSuchBucket: ['not_found', 'does not exist: check bucket, region and endpoint'],
   NotFound: ['not_found', 'does not exist, or the object does not: check bucket, region and endpoint'],
-  NoSuchKey: ['server_error', 'lost the object while it was written; tried again'],
+  NoSuchKey: ['server_error', 'does not have the object, or lost it while it was written; tried again'],
   PermanentRedirect: elsewhere,
   TemporaryRedirect: ['server_error', 'is moving the bucket; tried again'],
   Redirect: elsewhere,
@@ -218,7 +218,7 @@ export const codeOf = (error: unknown): string => (isRecord(error) ? failureOf(e
 export const saysLater = (error: unknown): boolean =>
   isRecord(error) && (statusOf(error) >= 500 || isThrottled(failureOf(error)))
 
-/** `where`: the bucket and its server; `set`: the settings of the request. The server's own text is not quoted. */
+/** `where`: bucket and server; `set`: the request's settings. The server's text is not quoted. */
 export function s3Error(where: string, error: unknown, nowMs: number, set: Demands = {}): ConnectorError {
   if (error instanceof ConnectorError) return error
   if (!isRecord(error))

@@ -1,4 +1,4 @@
-// A bucket as a sink: objects of many lines, each stored once under a name that follows from its content.
+// A bucket as a sink: objects of many lines, each stored once, under a name from its content.
 import type {
   CheckResult,
   Evidence,

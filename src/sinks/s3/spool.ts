@@ -1,5 +1,5 @@
-// The spool file of an object: lines are compressed into it and hashed before and after, then it is read back and sent.
-// No object is kept in memory.
+// The spool file of an object: lines are compressed into it, then it is read back and sent. Both
+// forms are hashed, and no object is kept in memory.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Transform } from 'node:stream'
@@ -13,7 +13,7 @@ type Compression = keyof typeof extensions
 
 const PIECE_BYTES = 256 * 1024
 
-/** Takes about 2 s of CPU per million entries more than the fastest level, and stores a third less. */
+/** Takes 2 s more of CPU per million entries than the fastest level, and stores a third less. */
 const GZIP_LEVEL = constants.Z_DEFAULT_COMPRESSION
 
 export interface Spooled {
@@ -33,15 +33,16 @@ function compressorOf(compression: Compression): Transform | undefined {
 const partOf = (slot: number): string => `object-${slot}.part`
 const isPart = (name: string): boolean => /^object-\d+\.part$/.test(name)
 
-/** A folder that this user may not list cannot be ours: /var also has folders of other programs next to a journal. */
+/** A folder that we may not list is not ours: the journal's folder may be /var. */
 function ignoreForeign(error: unknown): readonly Listed[] {
   if (error instanceof ConnectorError && error.code === 'misconfigured') return []
   throw error
 }
 
 /**
- * Runs before any sink: removes what a killed process left in the folders of `root` (one per sink, including sinks that left the
- * configuration). The files contain content, and pending entries are written again from the journal. Other files and links stay.
+ * Runs before any sink: removes what a killed process left in the folders of `root`, one per sink,
+ * even of removed sinks. The files have content, and pending entries are written again from the
+ * journal. Other files and links stay.
  */
 export async function clearSpools(disk: Disk, root: string): Promise<number> {
   let cleared = 0
@@ -71,7 +72,7 @@ export class Spool {
   #isDamaged = false
   #gone = false
 
-  /** An existing file of this name is from a dead process, or a link, which is not followed: it is removed. */
+  /** Removes an existing file of this name: a dead process left it, or it is a link. */
   static async open(disk: Disk, folder: string, slot: number, compression: Compression): Promise<Spool> {
     const path = join(folder, partOf(slot))
     await disk.remove(path)
@@ -120,7 +121,7 @@ export class Spool {
     return { linesBytes: this.#linesBytes, linesSha256, body, isDamaged: () => this.#isDamaged }
   }
 
-  /** Gives the last piece only if the whole file is what was written: not every server verifies checksums. */
+  /** Gives the last piece only if the file is unchanged: not every server verifies checksums. */
   async *#read(sha256: string): AsyncGenerator<Uint8Array> {
     const hash = createHash('sha256')
     for (let at = 0; at < this.#bodyBytes;) {

@@ -15,10 +15,7 @@ import { codeOf, statusOf, ForeignAnswer } from './reply.ts'
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64')
 
-/**
- * URL-encoded names arrive unchanged: XML cannot contain all of them, and double resolving of references changes
- * others.
- */
+/** Names are requested URL-encoded: XML cannot contain all of them unchanged. */
 function keyOf(given: string, isEncoded: boolean): string {
   if (!isEncoded) return given
   try {
@@ -32,7 +29,7 @@ function keyOf(given: string, isEncoded: boolean): string {
 const CUT_SHORT =
   'returned an incomplete list of objects without saying where it continues: check that endpoint is an S3 server'
 
-/** Sets the hash in advance: the library need not keep the body to hash it, and the server notices a changed body. */
+/** The library need not keep the body to hash it, and the server notices a changed body. */
 function signsBodyAs(sha256: string, command: Library.PutObjectCommand): void {
   command.middlewareStack.add(
     (next) => async (args) => {
@@ -56,7 +53,7 @@ export class Store {
     this.#library = new BucketLibrary(options, deps)
   }
 
-  /** Stores only under a free name. Throws ConnectorError if the server does not confirm that it has the object. */
+  /** Only under a free name. Throws ConnectorError if the server does not confirm the object. */
   async put(key: string, body: Body, options: PutOptions, signal: AbortSignal): Promise<PutAnswer> {
     return this.#library.ask(signal, async ({ library, client }) => {
       // The reader gets the error of a broken stream; without a reader it can be ignored.
@@ -74,7 +71,7 @@ export class Store {
         const { ServerSideEncryption: encryption, SSEKMSKeyId: kmsKeyId } = answer
         return { outcome: 'stored', encryption, kmsKeyId }
       } catch (error) {
-        // Counts only with S3's own error code: a 412 of another server says nothing about the object.
+        // Only with S3's own error code: a 412 of another server says nothing about the object.
         if (statusOf(error) !== 412) throw error
         return { outcome: 'exists', encryption: undefined }
       } finally {
@@ -127,7 +124,7 @@ export class Store {
     })
   }
 
-  /** The object's body as a stream; undefined if there is none. The caller must read it to its end or cancel it. */
+  /** The object's body; undefined if there is none. Read it to its end, or cancel it. */
   async fetch(key: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined> {
     return this.#library.ask(signal, async ({ library, client }) => {
       const command = new library.GetObjectCommand({ Bucket: this.#options.bucket, Key: key })
@@ -180,8 +177,8 @@ export class Store {
   }
 }
 
-// Checks that the answer to a put comes from S3: a proxy before the bucket may answer instead, with a status that
-// S3 uses too.
+// Checks that the answer to a put comes from S3: a proxy in between may send a status that S3 uses
+// too.
 
 const alreadyExists = /<Error(?:\s[^>]*)?>[^]*<Code>\s*PreconditionFailed\s*<\/Code>/
 
@@ -229,10 +226,7 @@ export async function lookIfAllowed(
   }
 }
 
-/**
- * An object that an earlier try stored has the settings of that time. If it lacks newer ones, that is logged
- * with its name.
- */
+/** An object of an earlier try may lack settings that are newer: that is logged with its name. */
 export async function lookAtFormer(
   store: Looking,
   options: Pick<S3Options, 'sse' | 'object_lock'>,

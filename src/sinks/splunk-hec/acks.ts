@@ -28,10 +28,7 @@ export class Acks {
     this.#options = options
   }
 
-  /**
-   * Runs before the first batch, so that none is sent without a possible acknowledgement: asks once about a batch
-   * that does not exist.
-   */
+  /** Before the first batch, asks about one that does not exist: the token must acknowledge. */
   async assureOf(collector: Collector, signal: AbortSignal): Promise<void> {
     if (this.#options.mode !== true || this.#acknowledging.has(collector)) return
     const { channels, cookie } = collector
@@ -52,8 +49,8 @@ export class Acks {
     }
     // Nothing will ask for this id: its channel is discarded if others are asked about.
     if (ackId === undefined || mode === false) collector.channels.giveBack(channel)
-    // Not a sign that acknowledgements are off if one event was rejected: Splunk itself says that the events before it
-    // are indexed.
+    // After a rejected event a missing id does not mean that acknowledgements are off: Splunk says
+    // that the events before it are indexed.
     if (ackId === undefined && whole) this.#off(collector)
     return outcome
   }
@@ -72,7 +69,7 @@ export class Acks {
     if (mode === 'auto') this.#show(collector, 'off')
   }
 
-  /** One collector without acknowledgements decides, because any of several may take the next batch. */
+  /** One collector without acknowledgements decides: any of them may take the next batch. */
   get assurance(): Assurance {
     const { mode } = this.#options
     if (mode !== 'auto') return mode ? 'stored' : 'received'
@@ -90,7 +87,7 @@ export class Acks {
     this.#options.log.info(words, { receiver: collector.endpoint.where })
   }
 
-  /** Undefined for an in-flight record without an answer, and for an endpoint that left the configuration. */
+  /** Undefined if the in-flight record has no answer, or its endpoint left the configuration. */
   resume(detail: string): Confirmation | undefined {
     const ticket = readTicket(detail)
     const collector = ticket && this.#options.collectorAt(ticket.origin)
@@ -124,8 +121,9 @@ interface Asking {
 }
 
 /**
- * Resolves when the batch is stored. Throws ConnectorError `timeout` if no answer says so in time (`false` never means failed:
- * true is sent once, and that answer may have been lost), `aborted` with `signal`.
+ * Resolves when the batch is stored. Throws ConnectorError `timeout` if no answer says so in time
+ * (`false` never means failed: Splunk sends `true` once, and that answer may be lost), `aborted`
+ * with `signal`.
  * @internal for tests
  */
 export async function acknowledged(ticket: Ticket, asking: Asking, signal: AbortSignal): Promise<void> {
@@ -135,7 +133,7 @@ export async function acknowledged(ticket: Ticket, asking: Asking, signal: Abort
   const since = clock.elapsed()
   const until = since + timeoutMs - Math.max(0, clock.now() - ticket.sentAt)
   for (;;) {
-    // Half of the time so far: a slow receiver is asked less often, and the delay stays proportional.
+    // Half of the time so far: a slow receiver is asked less often, and the delay is in proportion.
     const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, (clock.elapsed() - since) / 2))
     await clock.sleep(pauseMs, signal)
     if (signal.aborted) throw new ConnectorError('aborted', `Splunk at ${host}: stopped`)

@@ -46,7 +46,7 @@ function constantsOf({ stream, replay }: Shared, options: FrameOptions): Constan
   }
 }
 
-/** Whole seconds and six decimals, digit by digit: a string per entry would cost more than the rest of the frame. */
+/** Digit by digit, six decimals: a string per entry would cost more than the rest of the frame. */
 function writeTime(us: number, out: ByteWriter): void {
   if (!Number.isFinite(us)) {
     out.copy(OPEN_TIMELESS)
@@ -77,7 +77,7 @@ function writeTime(us: number, out: ByteWriter): void {
   out.byte(COMMA)
 }
 
-/** A line in another format than JSON becomes a JSON string. An entry's own JSON is always an object. */
+/** A line that is not JSON becomes a JSON string. An entry's own JSON is always an object. */
 function quoteUnlessJson(out: ByteWriter, from: number): void {
   if (out.bytes[from] === OPEN_OBJECT) return
   quote(out, from)

@@ -1,18 +1,18 @@
-// The checks of `validate --connect` on each collector: health, certificates, clock, token, acknowledgements and index.
-// They index nothing.
+// The checks of `validate --connect` on each collector: health, certificates, clock, token,
+// acknowledgements and index. They index nothing.
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { plainBody } from '../kit/body.ts'
 import type { Endpoint } from '../kit/endpoints.ts'
 import type { Collector } from './client.ts'
-import { type HecReply, judge, said } from './reply.ts'
+import { type HecReply, verdictOf, said } from './reply.ts'
 
 interface Expected {
   readonly index: string | undefined
   readonly acks: boolean | 'auto'
   /** our own clock, epoch ms */
   readonly now: () => number
-  /** results about the receiver's and our certificates; empty without TLS, or if they are not visible */
+  /** results about both sides' certificates; empty without TLS, or if they are not visible */
   readonly certificates: (endpoint: Endpoint, signal: AbortSignal) => Promise<readonly CheckResult[]>
 }
 
@@ -22,16 +22,17 @@ const SKEW_MS = 60_000
 /** Full queues and similar: the collector is there and will accept data later. */
 const busy = new Set([9, 18, 19, 20, 23, 26, 27])
 
-function verdictOf(reply: HecReply, where: string): string {
-  const verdict = judge(reply, { count: 1, bytes: 0, where })
-  return verdict.kind === 'failed' ? verdict.error.message : `Splunk at ${where} answered ${reply.status}`
+function verdictText(reply: HecReply, where: string): string {
+  const verdict = verdictOf(reply, { count: 1, bytes: 0, where })
+  if (verdict.kind === 'failed') return verdict.error.message
+  return `Splunk at ${where} answered ${reply.status}${reply.hec ? `, ${said(reply.hec)}` : ''}`
 }
 
 /** Why it would accept nothing; undefined: it is up, or busy. */
 function healthFault({ endpoint: { where } }: Collector, reply: HecReply): ConnectorError | undefined {
   const { hec, status } = reply
   if (hec && ((status === 200 && hec.code === HEALTHY) || busy.has(hec.code))) return undefined
-  const verdict = judge(reply, { count: 1, bytes: 0, where })
+  const verdict = verdictOf(reply, { count: 1, bytes: 0, where })
   return verdict.kind === 'failed' ? verdict.error : undefined
 }
 
@@ -72,23 +73,23 @@ function clock({ endpoint }: Collector, serverAt: number, now: number): CheckRes
   return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
-/** The post had no event: from a receiver other than Splunk, a success means that the token is valid. */
+/** A post without an event: success from a receiver other than Splunk means a valid token. */
 const takesNothing = (reply: HecReply, where: string): boolean =>
-  judge(reply, { count: 0, bytes: 0, where }).kind === 'done'
+  verdictOf(reply, { count: 0, bytes: 0, where }).kind === 'done'
 
-/** A post without an event: the answer to a valid token is "no data", or a success of another receiver. */
+/** For a post without an event, the answer to a valid token is "no data", or such a success. */
 function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult {
   const what = `${where} token`
   if (reply.hec?.code === NO_DATA || takesNothing(reply, where))
     return { what, ok: true, message: 'the token is accepted' }
   if (reply.hec && busy.has(reply.hec.code))
     return { what, ok: true, message: `unknown: the collector is busy (${said(reply.hec)})` }
-  return { what, ok: false, message: verdictOf(reply, where) }
+  return { what, ok: false, message: verdictText(reply, where) }
 }
 
 /**
- * Posts an object with an index and no event: rejected for the index, if that is checked first, or for the event. A receiver that
- * accepts an empty post might index it, and is not asked.
+ * Posts an object with an index and no event: rejected for the index, if that is checked first, or
+ * for the event. A receiver that accepts an empty post might index it, and is not asked.
  */
 async function index(
   name: string,
@@ -104,7 +105,7 @@ async function index(
   const reply = await collector.post(collector.channels.take(), object, signal)
   if (reply.hec?.code !== 7)
     return { what, ok: true, message: 'not rejected; only the first event proves it' }
-  const fault = `the token may not write to the index that 'index' names; ${verdictOf(reply, where)}`
+  const fault = `the token may not write to the index that 'index' names; ${verdictText(reply, where)}`
   return { what, ok: false, message: fault }
 }
 
@@ -140,7 +141,8 @@ export async function checkCollector(
     const reply = await collector.health(signal)
     results.push(health(collector, reply))
     results.push(...(await expected.certificates(collector.endpoint, signal)))
-    if (reply.serverAt !== undefined) results.push(clock(collector, reply.serverAt, expected.now()))
+    if (reply.hec && reply.serverAt !== undefined)
+      results.push(clock(collector, reply.serverAt, expected.now()))
     const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
     const good = token(collector, empty)
     results.push(good)

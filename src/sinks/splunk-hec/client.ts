@@ -12,7 +12,7 @@ import type { RequestBody } from '../kit/body.ts'
 import type { Endpoint } from '../kit/endpoints.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
-import { judge, readAcks, readHecBody } from './reply.ts'
+import { verdictOf, readAcks, readHecBody } from './reply.ts'
 import type { HecReply } from './reply.ts'
 
 const EVENTS = '/services/collector/event'
@@ -71,7 +71,7 @@ export class Collector {
     )
   }
 
-  /** Whether the batch with this `ackId` is stored. Throws ConnectorError if the answer does not say. */
+  /** Whether the batch with this `ackId` is stored. Throws ConnectorError if that stays unknown. */
   async isSafe(route: Route, ackId: number, signal: AbortSignal): Promise<boolean> {
     const body = Buffer.from(JSON.stringify({ acks: [ackId] }))
     const headers = { 'content-type': 'application/json' }
@@ -79,7 +79,7 @@ export class Collector {
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
     const { where } = this.endpoint
-    const verdict = judge(this.#read(reply), { count: 0, bytes: 0, where, tokenFrom: this.#token.source })
+    const verdict = verdictOf(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
     if (verdict.kind !== 'failed')
       throw new ConnectorError(
         'bad_reply',
@@ -128,9 +128,10 @@ function guid(random: Random): string {
 }
 
 /**
- * Ids count per channel and indexer, and restart with an indexer: on a shared channel one id could mean two batches, and the
- * answer for one would confirm the other. So a channel is reused only when everything sent on it is acknowledged; after a
- * possible duplicate it is discarded. Splunk keeps a million channels.
+ * Ids count per channel and indexer, and restart with an indexer: on a shared channel one id could
+ * mean two batches, and the answer for one would confirm the other. So a channel is reused only
+ * when everything sent on it is acknowledged; after a possible duplicate it is discarded. Splunk
+ * keeps a million channels.
  */
 class Channels {
   readonly #random: Random
@@ -176,8 +177,8 @@ function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string 
   return undefined
 }
 
-// What is needed to ask for an acknowledgement: kept in the in-flight record, so that a restart asks instead of
-// sending again.
+// What is needed to ask for an acknowledgement: kept in the in-flight record, so that a restart
+// asks instead of sending again.
 
 /** A receiver may send any cookies; this bounds what is kept. */
 const COOKIES_BYTES = 16 * 1024
@@ -199,10 +200,7 @@ export function readTicket(detail: string): Ticket | undefined {
   return jsonOf(ticketSchema, detail)
 }
 
-/**
- * The cookies to send from now on: the old ones updated by the answer's `set-cookie`; per name the last one
- * counts. @internal for tests
- */
+/** The old cookies, updated by the answer's: per name the last one. @internal for tests */
 export function cookiesAfter(cookie: string, setCookie: string | undefined): string {
   if (setCookie === undefined) return cookie
   const jar = new Map<string, string>()

@@ -1,7 +1,7 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
 import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
-import type { SecretSource } from '../../core/secret.ts'
+import type { Secret } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
 import { meaningOfStatus, type Meaning } from '../kit/status.ts'
 
@@ -21,7 +21,7 @@ interface HecBody {
   readonly code: number
   /** for asking whether the batch is stored; undefined if acknowledgements are off */
   readonly ackId: number | undefined
-  /** one of Splunk's own sentences; undefined for any other, which may echo the token or an event */
+  /** one of Splunk's own sentences; undefined for others, which may echo the token or an event */
   readonly text: string | undefined
   readonly invalidEvent: number | undefined
 }
@@ -33,7 +33,7 @@ export interface Sent {
   /** host:port */
   readonly where: string
   /** absent: the message has no advice about replacing the token */
-  readonly tokenFrom?: SecretSource
+  readonly token?: Pick<Secret, 'source' | 'file'>
 }
 
 export interface Done {
@@ -47,10 +47,7 @@ export interface Done {
 
 export type Verdict =
   | Done
-  /**
-   * `resting`: pause this endpoint for a while. `elsewhere`: nothing was taken, another endpoint may be tried at
-   * once.
-   */
+  /** `resting`: pause this endpoint. `elsewhere`: nothing was taken, try another one at once. */
   | {
       readonly kind: 'failed'
       readonly error: ConnectorError
@@ -58,7 +55,7 @@ export type Verdict =
       readonly elsewhere: boolean
     }
 
-/** Splunk Cloud rejects a body over about 5 MiB as "bad JSON in event 0", where others answer 413. */
+/** Splunk Cloud rejects a body over some 5 MiB as "bad JSON in event 0"; others answer 413. */
 const DISGUISE_BYTES = 5 * 1024 * 1024
 /** Splunk's codes are small; a larger number is not one of them. */
 const LARGEST_CODE = 999
@@ -179,7 +176,7 @@ const statuses: Readonly<Record<number, Meaning>> = {
 
 const notOurs: Meaning = [
   'misconfigured',
-  "not delivered: the answer is not from an event collector; check 'url' and any portal or proxy in between",
+  "the answer is not from an event collector; check 'url' and any portal or proxy in between",
 ]
 
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
@@ -205,9 +202,12 @@ const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable
 function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
   const words = hec ? `, ${said(hec)}` : ''
-  const isReread = sent.tokenFrom === 'file' && tokenCodes.has(code)
-  const next = isReread ? '; a valid one in its file is read again automatically' : ''
-  const message = `Splunk at ${sent.where} answered ${status}${words}: ${why}${next}`
+  const isReread = sent.token?.source === 'file' && tokenCodes.has(code)
+  const file = sent.token?.file ?? 'its file'
+  const next = isReread ? `; put a valid token into ${file}; no restart is needed` : ''
+  // Without a code of HEC it may be any server.
+  const who = hec ? 'Splunk' : 'The server'
+  const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
   return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
 }
@@ -239,14 +239,14 @@ function wrongIndex(reply: HecReply, hec: HecBody, sent: Sent): Verdict {
   return failed(reply, sent, ['misconfigured', why])
 }
 
-/** Judges by the code in HEC's body and the status; by the status alone for other bodies. Never throws. */
-export function judge(reply: HecReply, sent: Sent): Verdict {
+/** By the code in HEC's body and the status; else by the status alone. Never throws. */
+export function verdictOf(reply: HecReply, sent: Sent): Verdict {
   const { status, hec } = reply
   const ok = status >= 200 && status < 300
   if (!hec || (status >= 300 && status < 400)) return failed(reply, sent, foreign(reply))
   if (ok && hec.code === 0) return done(reply, { acknowledged: sent.count, rejected: [] })
   const rule = rules[hec.code]
-  // Splunk blames content with 400 only: with another status the JSON is another server's, and makes no dead letter.
+  // Splunk blames content with 400 only: otherwise another server answers, no dead letter.
   if ((rule === 'invalid' || rule === 'index') && status !== 400)
     return failed(reply, sent, statusRule(status))
   if (rule === 'crowded' && ok) return done(reply, { acknowledged: sent.count, rejected: [] }, true)

@@ -12,6 +12,7 @@ import type {
   Sink,
 } from '../../contracts/sink.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
+import { within } from '../../core/clock.ts'
 import { addressOf, hostPort } from '../../contracts/platform.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
 import { Bodies, type RequestBody } from '../kit/body.ts'
@@ -23,7 +24,11 @@ import { checkCollector, probeCollectors } from './check.ts'
 import { Collector } from './client.ts'
 import { hecFrame } from './body.ts'
 import { type HecOptions, options, urlsOf } from './options.ts'
-import { judge, type Sent, type Verdict } from './reply.ts'
+import { verdictOf, type Sent, type Verdict } from './reply.ts'
+
+/** Less than the time that `validate --connect` gives to all checks of a sink. */
+const CHECK_MS = 20_000
+const SILENT = `no answer within ${CHECK_MS / 1000} s: is this the port of an event collector, and does a firewall let it through?`
 
 /** After "accepted, but my queue is near its limit": first and longest pause. */
 const PAUSE_MS = 1_000
@@ -85,8 +90,7 @@ class HecSink implements Sink {
     if (signal.aborted) throw new ConnectorError('aborted', 'Splunk: stopped before the batch')
     this.#certificates.lookDaily()
     const body = await this.#bodies.of(lines)
-    const { source: tokenFrom } = this.#options.token
-    const size = { count: lines.count, bytes: body.plainBytes, tokenFrom }
+    const size = { count: lines.count, bytes: body.plainBytes, token: this.#options.token }
     for (let tries = 1; ; tries++) {
       const collector = this.#collectorAt(this.#endpoints.pick())
       const channel = collector.channels.take()
@@ -109,7 +113,7 @@ class HecSink implements Sink {
     signal: AbortSignal,
   ): Promise<Verdict> {
     const { endpoint, secrets } = collector
-    const post = async () => judge(await collector.post(channel, body, signal), sent)
+    const post = async () => verdictOf(await collector.post(channel, body, signal), sent)
     let verdict: Verdict
     try {
       await this.#acks.assureOf(collector, signal)
@@ -138,13 +142,20 @@ class HecSink implements Sink {
   }
 
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const results: CheckResult[] = []
     const { index, acks } = this.#options
     const now = () => this.#deps.clock.now()
     const certificates = ({ origin }: Endpoint, stop: AbortSignal) => this.#certificates.results(origin, stop)
-    for (const collector of this.#collectors.values())
-      results.push(...(await checkCollector(collector, { index, acks, now, certificates }, signal)))
-    return results
+    const expected = { index, acks, now, certificates }
+    const checked = await Promise.all(
+      [...this.#collectors.values()].map(async (collector) => {
+        const late = new AbortController()
+        const stop = AbortSignal.any([signal, late.signal])
+        const found = await within(CHECK_MS, this.#deps.clock, checkCollector(collector, expected, stop))
+        late.abort()
+        return found ?? [{ what: collector.endpoint.where, ok: false, message: SILENT }]
+      }),
+    )
+    return checked.flat()
   }
 
   async close(): Promise<void> {
@@ -158,7 +169,7 @@ function blamesToken(verdict: Verdict): boolean {
   return verdict.error.code === 'unauthorized' || verdict.error.code === 'forbidden'
 }
 
-/** Splunk may have taken the batch even if a proxy changed the answer, and may acknowledge it later on its channel. */
+/** Splunk may have taken the batch even if a proxy changed the answer, and acknowledge it later. */
 function maybeSent({ code, action }: ConnectorError): boolean {
   if (code === 'unauthorized' || code === 'forbidden' || code === 'rate_limited') return false
   return action !== 'split'

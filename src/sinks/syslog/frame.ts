@@ -22,9 +22,12 @@ export interface FrameOptions extends HeaderOptions {
   readonly oversize: 'split' | 'compact' | 'dead_letter'
 }
 
+/** Sizes of messages that were too large, with header, by sequence number. */
+export type OversizeBytes = Map<number, number>
+
 /** A smaller piece of text is useless: the header has left no room. */
 const LEAST_PIECE_BYTES = 64
-/** Upper bound of all messages of one entry (invariant 4); larger splits would consist mostly of headers. */
+/** Bound of all messages of one entry (invariant 4); larger splits would be mostly headers. */
 const MOST_SPLIT_BYTES = 64 * 1024 * 1024
 /** Most bytes of the octet count before a message and its space. */
 const COUNT_BYTES = 10
@@ -32,16 +35,20 @@ const COUNT_BYTES = 10
 const SLACK_BYTES = 3 * COUNT_BYTES
 const USUAL_BYTES = 16 * 1024
 const KEPT_BYTES = 1024 * 1024
+/** A batch that is dropped before delivery leaves its sizes here. */
+const MOST_SIZES = 10_000
 
 /** Formats one entry at a time: its text and the header of its message, in reused buffers. */
 class Framer {
   readonly #options: FrameOptions
   readonly #header: Header
+  readonly #oversizeBytes: OversizeBytes
   readonly #head = new ByteWriter(1024)
   readonly #text = new ByteWriter(USUAL_BYTES)
 
-  constructor(options: FrameOptions) {
+  constructor(options: FrameOptions, oversizeBytes: OversizeBytes) {
     this.#options = options
+    this.#oversizeBytes = oversizeBytes
     this.#header = headerOf(options)
   }
 
@@ -79,7 +86,10 @@ class Framer {
     out: ByteWriter,
     format: Format,
   ): void {
-    const { oversize } = this.#options
+    const { oversize, maxMessageBytes } = this.#options
+    const sizes = this.#oversizeBytes
+    if (sizes.size >= MOST_SIZES) sizes.clear()
+    sizes.set(run.firstSeq + index, maxMessageBytes - memory + this.#text.length)
     if (oversize === 'dead_letter') return
     if (oversize === 'compact') {
       if (writeSmaller(run, index, format, memory, this.#text)) {
@@ -94,7 +104,7 @@ class Framer {
   #split(run: ChunkSlice, index: number, severity: number, out: ByteWriter): void {
     const { maxMessageBytes } = this.#options
     const text = this.#text
-    // The number of parts determines the length of their numbers, which in turn determines the number of parts.
+    // The number of parts decides how long their numbers are, and that decides the number of parts.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
       const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
       const memory = maxMessageBytes - headBytes
@@ -122,8 +132,8 @@ class Framer {
   }
 }
 
-export function syslogFrame(options: FrameOptions): Frame {
-  const framer = new Framer(options)
+export function syslogFrame(options: FrameOptions, oversizeBytes: OversizeBytes = new Map()): Frame {
+  const framer = new Framer(options, oversizeBytes)
   return (run, index, out, format) => framer.write(run, index, out, format)
 }
 
@@ -178,9 +188,9 @@ function pieceEnds(bytes: Uint8Array, pieceBytes: number): readonly number[] {
   return ends
 }
 
-// The messages of one line: a line is one entry, in one or several messages, each after its octet count.
+// The messages of one line, which is one entry: each after its octet count.
 
-/** The messages in `bytes[start, end)`, without their counts: views, not copies. An empty line has none. */
+/** The messages in `bytes[start, end)`, without counts, as views. An empty line has none. */
 export function* messagesIn(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
   let at = start
   while (at < end) {
@@ -192,8 +202,8 @@ export function* messagesIn(bytes: Uint8Array, start: number, end: number): Gene
   }
 }
 
-// A smaller version of an entry with the same id, time, type and version, so that a format writes it like any
-// other.
+// A smaller version of an entry with the same id, time, type and version, which a format writes
+// like any other.
 
 /** A format may write a dropped byte twice, or not at all: the right size is found by trial. */
 const MOST_TRIES = 8
@@ -213,7 +223,7 @@ function withBody(run: ChunkSlice, index: number, body: Uint8Array): ChunkSlice 
   return { ...run, entries: new Entries(bytes, 1, columns, times, entries.types) }
 }
 
-/** Writes the entry into `out`, replacing its content, with at most `maxBytes` of text; false if that is impossible. */
+/** Replaces the content of `out` with at most `maxBytes` of text; false if that is impossible. */
 function writeSmaller(
   run: ChunkSlice,
   index: number,

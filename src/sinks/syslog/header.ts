@@ -31,7 +31,7 @@ export type Header = (
   out: ByteWriter,
 ) => void
 
-/** Bytes of an entry's id in the header. Ids are UUIDs; longer ones are hostile, and complete only in the text. */
+/** Bytes of an id in the header. Ids are UUIDs; longer ones are hostile, and whole in the text. */
 const ID_BYTES = 128
 const NAME_BYTES = 64
 
@@ -122,8 +122,8 @@ export function severityOf(bytes: Uint8Array, length: number): number {
   return NOTICE
 }
 
-// An entry's own time in syslog form, in UTC: with microseconds in RFC 5424; to the second and without a year in
-// RFC 3164.
+// An entry's own time in syslog form, in UTC: with microseconds in RFC 5424; to the second, without
+// a year, in RFC 3164.
 
 const MINUTE_US = 60_000_000
 /** Years 0001 to 9999: the range of four digits. */
@@ -137,7 +137,7 @@ const isTellable = (us: number) => us >= FIRST_US && us < LAST_US
 
 type Stamp = (us: number, out: ByteWriter) => void
 
-/** `2026-11-21T10:00:00.123456Z`, or `-`. Entries come in order, so the text of their minute is cached. */
+/** `2026-11-21T10:00:00.123456Z`, or `-`. Caches the minute's text: entries come in order. */
 function stamp5424(): Stamp {
   let knownMinute = NaN
   let text = Buffer.alloc(0)
@@ -176,7 +176,7 @@ function writeStamp3164(us: number, otherwise: number, out: ByteWriter): void {
   out.text(`${months[date.getUTCMonth()] ?? ''} ${day} ${date.toISOString().slice(11, 19)}`)
 }
 
-// Makes external text safe for a syslog message: header fields, parameter values, the message itself.
+// Makes external text safe for a syslog message: header fields, parameter values, the text itself.
 
 const BRACKET = 93
 const UNDERSCORE = 95
@@ -201,8 +201,8 @@ export function characterStart(bytes: Uint8Array, at: number): number {
 const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0xc0) === 0x80
 
 /**
- * UTF-8 `bytes[start, end)` as the inside of a PARAM-VALUE: quote, backslash and bracket escaped, control characters as `_`,
- * at most `longest` bytes.
+ * UTF-8 `bytes[start, end)` as the inside of a PARAM-VALUE, in at most `longest` bytes: quote,
+ * backslash and bracket escaped, control characters as `_`.
  */
 function writeParam(out: ByteWriter, bytes: Uint8Array, start: number, end: number, longest: number): void {
   const until = end - start > longest ? characterStart(bytes, start + longest) : end
@@ -218,8 +218,8 @@ function writeParam(out: ByteWriter, bytes: Uint8Array, start: number, end: numb
 }
 
 /**
- * Replaces control characters of `bytes[start, end)` with spaces, except the tab, which formats use as a separator. JSON has none
- * inside its tokens, so an entry's own bytes do not change.
+ * Replaces control characters of `bytes[start, end)` with spaces, except the tab, which formats use
+ * as a separator. JSON has none inside its tokens, so an entry's own bytes do not change.
  */
 export function neutralise(bytes: Uint8Array, start: number, end: number): void {
   for (let i = start; i < end; i++) {

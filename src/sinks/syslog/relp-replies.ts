@@ -94,7 +94,7 @@ export class ReplyParser {
     return isRsp ? 'rsp' : String.fromCharCode(...bytes.subarray(from, at))
   }
 
-  /** Start of the data, once its LF has arrived; -1: not yet. A space before empty data is not expected, but accepted. */
+  /** Start of the data, once its LF has arrived; else -1. Accepts a space before empty data. */
   #data(bytes: Uint8Array, length: number): number {
     let start = this.#at
     if (bytes[start] === SPACE) start++

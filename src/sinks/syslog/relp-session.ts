@@ -71,7 +71,7 @@ export class RelpSession {
     return this.#fault
   }
 
-  /** Ended because the receiver sent too much: reported, because a new session would receive the same. */
+  /** The receiver sent too much: reported, because a new session would receive the same. */
   get noisy(): boolean {
     return this.#hints > MOST_HINTS
   }
@@ -82,14 +82,14 @@ export class RelpSession {
   }
 
   /**
-   * Returns the code answered to each message, 0 for none. Some are unanswered only if `fault` says why, or `signal` aborted.
-   * One call at a time.
+   * Returns the code answered to each message; 0: unanswered, because of `fault` or `signal`. One
+   * call at a time.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Uint16Array> {
     return (await this.#exchange('syslog', messages, SILENCE_MS, signal)).codes
   }
 
-  /** Sends the close command and waits for the answer, for at most `ms`; otherwise closes at once. Never throws. */
+  /** Sends the close command, if it can, and waits `ms` for the answer. Never throws. */
   async close(ms: number): Promise<void> {
     const { clock } = this.#settings
     const startedAt = clock.elapsed()
@@ -132,13 +132,13 @@ export class RelpSession {
     try {
       await this.#connection.write(bytes, this.#ended.signal)
     } catch (error) {
-      // Earlier answers may still be unread: the listener processes them first, and then reports the fault.
+      // The listener first processes answers that are still unread, and then reports the fault.
       this.#lost ??= error
       this.#connection.destroy()
     }
   }
 
-  /** After an abort nothing more is sent; messages under way may still be answered, so that they are not sent twice. */
+  /** After an abort nothing more is sent, but answers are awaited: they save sending twice. */
   async #halt(round: Round, over: AbortSignal): Promise<void> {
     round.halted = true
     round.wake()
@@ -160,10 +160,7 @@ export class RelpSession {
     )
   }
 
-  /**
-   * Reads all the time, even if nothing is under way: a receiver that leaves is noticed before the next message is
-   * sent.
-   */
+  /** Reads all the time: a receiver that leaves is noticed before the next message is sent. */
   async #listen(): Promise<void> {
     try {
       for (;;) {
@@ -177,7 +174,7 @@ export class RelpSession {
     }
   }
 
-  /** A separate function: the listener's own variables would stay alive while it waits, and with them a whole batch. */
+  /** A separate function: its variables in the waiting listener would keep a whole batch. */
   #noteAnswers(): void {
     const round = this.#round
     if (!round || round.answered === round.noted) return
@@ -234,7 +231,7 @@ function beforeItBegan(fault: ConnectorError): ConnectorError {
 
 // Chooses what to write next: as many frames as the window allows, and the last one in pieces.
 
-/** One write has as many frames as fit: a separate write for each would cost more than everything else. */
+/** As many frames as fit go out in one write: one write for each would cost far more. */
 const WRITE_BYTES = 256 * 1024
 
 class Outgoing {
@@ -263,9 +260,9 @@ class Outgoing {
   }
 
   /**
-   * A receiver's system delays a small answer until an earlier one is acknowledged by TCP, and ours acknowledges at once only if
-   * it has data to send; otherwise both wait for 40 ms. So each piece of answers is met with one byte of the last frame, and its
-   * rest is sent when everything before it is answered: then nothing is delayed.
+   * TCP delays a small answer until our system acknowledges an earlier one, and ours delays that
+   * unless it has data to send: both would wait for 40 ms. So each piece of answers is met with one
+   * byte of the last frame, and its rest is sent when everything before it is answered.
    */
   #nextOfLast(round: Round): Uint8Array | undefined {
     const out = this.#out

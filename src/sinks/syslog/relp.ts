@@ -40,10 +40,7 @@ export class RelpLink {
   #open: RelpSession | undefined
   /** the error that ended the last call */
   #reported: ConnectorError | undefined
-  /**
-   * A message that the receiver accepted: sent again, it shows whether the receiver rejects one message or
-   * everything.
-   */
+  /** An accepted message: sent again, it shows whether the receiver rejects everything. */
   #known: Uint8Array | undefined
 
   constructor(settings: RelpSettings) {
@@ -58,9 +55,9 @@ export class RelpLink {
   }
 
   /**
-   * As Sink.deliver: the first `acknowledged` messages are stored there, or rejected for good by name (`rejected`);
-   * throws ConnectorError if none could be acknowledged. Opens a session if there is none. One call at a time.
-   * A crash repeats at most the messages of one call: with no more than the window per call, no more than the window is repeated.
+   * As Sink.deliver: the first `acknowledged` messages are stored there, or listed in `rejected`.
+   * Throws ConnectorError if none could be acknowledged. Opens a session if needed. One call at a
+   * time. A crash repeats at most the messages of one call.
    */
   async send(messages: readonly Uint8Array[], signal: AbortSignal): Promise<Outcome> {
     const verdict = new Verdict(messages.length)
@@ -117,10 +114,7 @@ export class RelpLink {
     return new ConnectorError('aborted', `${this.#settings.where}: stopped before it answered`)
   }
 
-  /**
-   * Ends the session by RELP's close command within `ms`, otherwise at once. Never throws; a later `send` opens a
-   * new one.
-   */
+  /** Ends the session by RELP's close command within `ms`. Never throws; `send` opens a new one. */
   async close(ms: number): Promise<void> {
     const open = this.#open
     this.#open = undefined
@@ -128,7 +122,7 @@ export class RelpLink {
   }
 }
 
-// Messages over RELP: each is answered, so a batch is acknowledged as far as the receiver has confirmed it.
+// Messages over RELP: each is answered, and acknowledged as far as the receiver has confirmed it.
 
 const CLOSE_MS = 400
 const CHECK_MS = 10_000
@@ -212,10 +206,7 @@ export class OverRelp implements Session {
   }
 }
 
-/**
- * An entry in several messages is finished with its last one, or when one of them is rejected, which rejects the
- * entry.
- */
+/** An entry in several messages is done with the last of them, or with the first rejected one. */
 function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   const rejected = new Map<number, Rejection>()
   for (const rejection of outcome.rejected) {
@@ -233,14 +224,14 @@ function linesOf(outcome: Delivered, until: Uint32Array): Delivered {
   return { acknowledged, rejected: [...rejected.values()].filter(({ index }) => index < acknowledged) }
 }
 
-// Which messages a RELP receiver stored, which it rejects for good, and which are not stored yet. Pure.
+// Which messages a RELP receiver stored, rejects for good, or has not stored yet. Pure.
 
 /** Number of times that a message is sent before its rejection is final. */
 const TRIES = 3
 
 /**
- * The result of one delivery. A message is rejected for good only if it was rejected in each try while the receiver accepted one
- * sent after it: a receiver that rejects everything is failing, and says nothing about single messages.
+ * The result of one delivery. A message is rejected for good only if each try rejected it while the
+ * receiver accepted a later one: a receiver that rejects everything is failing.
  */
 class Verdict {
   readonly #codes: Uint16Array
@@ -256,7 +247,7 @@ class Verdict {
     this.pending = Array.from({ length: count }, (_, index) => index)
   }
 
-  /** Records the answers to `pending`, in that order; one more code at the end is that of a known good message. */
+  /** The answers to `pending`, in that order; one more code belongs to a known good message. */
   note(codes: Uint16Array): void {
     const { pending } = this
     let takenBehind = codes[pending.length] === OK
@@ -268,7 +259,7 @@ class Verdict {
       else if (code !== 0 && takenBehind) this.#singled[index] = 1
     }
     this.pending = pending.filter((index) => this.#codes[index] !== OK)
-    // A receiver that changes its answer has not rejected for good: the tries of the others start again.
+    // A receiver that changes its answer has not rejected for good: the tries start again.
     const changed = this.tries > 0 && this.pending.length < pending.length
     this.tries = changed ? 1 : this.tries + 1
   }
@@ -295,7 +286,7 @@ class Verdict {
     return this.#codes[this.pending[0] ?? 0] ?? 0
   }
 
-  /** The finished prefix. Rejections count only once decided; before that, the first one ends the prefix. */
+  /** The finished prefix. Before all is decided, the first rejection ends it. */
   outcome(): Outcome {
     const rejected: Rejection[] = []
     const count = this.#codes.length

@@ -9,13 +9,13 @@ import type { Expiry } from '../kit/certificate-expiry.ts'
 export type Delivered = Pick<Outcome, 'acknowledged' | 'rejected'>
 
 /**
- * Connects when there is something to send, and again if needed; nothing is tried twice within one call.
- * Lines without bytes were rejected before: they count as accepted here. Never called concurrently, except for `close`.
+ * Connects when there is something to send; tries nothing twice within one call. Lines without
+ * bytes were rejected before: they count as accepted here. Not called concurrently, except `close`.
  */
 export interface Session {
   /** as in Sink */
   readonly maxEntries?: number
-  /** Throws ConnectorError if nothing may be acknowledged; `aborted` after an abort of the signal. */
+  /** Throws ConnectorError if nothing may be acknowledged, `aborted` once `signal` aborts. */
   deliver(lines: Lines, signal: AbortSignal): Promise<Delivered>
   /** As in Sink. */
   probe?(signal: AbortSignal): Promise<void>
@@ -42,7 +42,7 @@ export const CONNECT_MS = 10_000
 /** A receiver that accepts nothing for this long is given up, the first time. */
 export const WRITE_MS = 30_000
 /**
- * A new connection must last this long after its first batch: a load balancer without a backend, or a receiver that does not
- * permit us, closes it sooner.
+ * A new connection must last this long after its first batch: a load balancer without a backend, or
+ * a receiver that does not permit us, closes it sooner.
  */
 export const PROOF_MS = 1_000

@@ -15,14 +15,15 @@ import { hostPort } from '../../contracts/platform.ts'
 import { tlsFiles } from '../kit/options.ts'
 import { Expiry } from '../kit/certificate-expiry.ts'
 import { syslogFrame } from './frame.ts'
+import type { OversizeBytes } from './frame.ts'
 import { assuranceOf, facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
 import { OverRelp } from './relp.ts'
 import type { Session, SessionOptions } from './session.ts'
 import { StreamSession } from './stream.ts'
 import { DatagramSession } from './udp.ts'
 
-function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
-  return syslogFrame({
+function frameOf(given: SyslogOptions, deps: SinkDeps, oversizeBytes: OversizeBytes): Frame {
+  const options = {
     rfc: given.rfc,
     facility: facilities.indexOf(given.facility),
     appName: given.app_name,
@@ -30,8 +31,9 @@ function frameOf(given: SyslogOptions, deps: SinkDeps): Frame {
     enterpriseId: given.enterprise_id,
     maxMessageBytes: given.max_message_bytes,
     oversize: given.oversize,
-    hostOf: (workspace) => deps.hostOf(workspace),
-  })
+    hostOf: (workspace: string) => deps.hostOf(workspace),
+  }
+  return syslogFrame(options, oversizeBytes)
 }
 
 function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: SinkDeps): Session {
@@ -50,7 +52,8 @@ class SyslogSink implements Sink {
   readonly frame: Frame
   readonly shape: string
   readonly #session: Session
-  readonly #mostBytes: number
+  readonly #oversizeBytes: OversizeBytes = new Map()
+  readonly #given: SyslogOptions
 
   constructor(name: string, given: SyslogOptions, deps: SinkDeps) {
     const receiver = receiverOf(given.address)
@@ -62,7 +65,7 @@ class SyslogSink implements Sink {
     const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
     this.name = name
     this.assurance = assuranceOf(given)
-    this.frame = frameOf(given, deps)
+    this.frame = frameOf(given, deps, this.#oversizeBytes)
     this.shape = JSON.stringify({
       rfc,
       facility,
@@ -73,7 +76,7 @@ class SyslogSink implements Sink {
       oversize,
     })
     this.#session = sessionOf(receiver, given, deps)
-    this.#mostBytes = max_message_bytes
+    this.#given = given
   }
 
   get maxEntries() {
@@ -89,11 +92,20 @@ class SyslogSink implements Sink {
   }
 
   /** The frame writes nothing for an entry that may not be sent at its size. */
-  #unsendable({ ends }: Lines, acknowledged: number): readonly Rejection[] {
-    const reason = `it exceeds max_message_bytes (${this.#mostBytes}), even in parts if oversize is split: raise that, or set oversize to split or compact`
+  #unsendable({ ends, seqs }: Lines, acknowledged: number): readonly Rejection[] {
+    const { max_message_bytes: most, oversize } = this.#given
+    const advice =
+      oversize === 'dead_letter'
+        ? ': raise that, or set oversize to split or compact'
+        : ', and cannot be split: its header leaves no room for text, or its parts exceed 64 MiB together: raise max_message_bytes'
     const found: Rejection[] = []
-    for (let index = 0; index < acknowledged; index++)
-      if (ends[index] === (ends[index - 1] ?? 0)) found.push({ index, code: 'too_large', reason, own: true })
+    for (let index = 0; index < acknowledged; index++) {
+      if (ends[index] !== (ends[index - 1] ?? 0)) continue
+      const bytes = this.#oversizeBytes.get(seqs[index] ?? 0)
+      const size = bytes === undefined ? 'its message is' : `its message has ${bytes} bytes with its header,`
+      const reason = `${size} more than max_message_bytes (${most})${advice}`
+      found.push({ index, code: 'too_large', reason, own: true })
+    }
     return found
   }
 

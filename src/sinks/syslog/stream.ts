@@ -14,7 +14,7 @@ const END_MS = 400
 const PAUSES = { baseMs: 1_000, capMs: 30_000 }
 
 const AGAIN = 'recently sent lines are sent again'
-/** Nothing is logged for an aborted write: that is a stop, and what was sent before it is in flight. */
+/** A stop is not logged: what was sent before it is in flight. */
 const warningOf: Readonly<Record<Exclude<PeerEnd, 'called_off'>, string>> = {
   ended: `The receiver ended the connection: ${AGAIN}`,
   broken: `The connection to the receiver broke off: ${AGAIN}`,
@@ -29,7 +29,7 @@ export class StreamSession implements Session {
   readonly #stop = new AbortController()
   #peer: Peer | undefined
   #delivering = false
-  /** A stop aborted a write of new lines: what was sent before it is in flight, not possibly lost. */
+  /** A stop aborted a write: what was sent before it is in flight, not possibly lost. */
   #calledOff = false
   #resending: { readonly stop: AbortController; readonly done: Promise<void> } | undefined
   #closing: Promise<void> | undefined
@@ -103,7 +103,7 @@ export class StreamSession implements Session {
     const why = failure && { why: failure.message }
     if (end !== 'called_off')
       deps.log.warn(warningOf[end], { receiver: where, bytes: this.#sent.bytes, ...why })
-    // The delivery under way sends it too, at this try or the dispatcher's next; closing tries once more.
+    // A delivery under way sends it again, at this try or the next; closing tries once more.
     if (this.#delivering || this.#closing) return
     const stop = new AbortController()
     const done = this.#resend(stop.signal).finally(() => (this.#resending = undefined))
@@ -155,7 +155,7 @@ export class StreamSession implements Session {
     await peer?.over
   }
 
-  /** For what a receiver may have lost when nothing came after it: one more try before the process ends. */
+  /** Nothing followed the last lines, so they may be lost: one more try before the end. */
   async #lastTry(): Promise<void> {
     const { deps, where } = this.#options
     const ended = new AbortController()
@@ -183,12 +183,12 @@ export class StreamSession implements Session {
   }
 }
 
-// Keeps what was sent over a stream recently, to send it again: a receiver's end or a reset may have lost any of
-// it.
+// Keeps what was sent over a stream recently, to send it again: the receiver may have lost it when
+// it ended or reset the connection.
 
 /** As much as the kernels on both sides may hold unread; a daemon of 256 MiB cannot spare more. */
 const SENT_BYTES = 8 * 1024 * 1024
-/** Whole lines are kept and dropped together up to this size: a stream must not begin inside a message. */
+/** Whole lines are kept and dropped together: a stream must not begin inside a message. */
 const PIECE_BYTES = 64 * 1024
 
 interface Piece {
@@ -231,14 +231,15 @@ export class SentLines {
     }
   }
 
-  /** Drops what the peer received longer ago than the linger time. Called only while the peer is connected. */
+  /** Drops what the peer received longer ago than the linger time. Only for a connected peer. */
   expire(now: number): void {
     this.#drop(([oldest]) => oldest !== undefined && now - oldest.sentAt > this.#lingerMs)
   }
 
   /**
-   * The peer is gone: what is kept now stays until it was sent once more, however long that takes. After an orderly end it keeps
-   * ageing, because a receiver that closes idle connections would otherwise get the same lines forever.
+   * The peer is gone: what is kept stays until it was sent once more, however long that takes.
+   * After an orderly end it keeps ageing, or a receiver that closes idle connections would get the
+   * same lines forever.
    */
   doubt(now: number, orderly: boolean): void {
     this.expire(now)
@@ -274,13 +275,13 @@ export class SentLines {
 
 /** By then TCP itself has long given up a stuck system. */
 const MOST_MS = 128 * WRITE_MS
-/** This much without a long wait exceeds the buffers on both sides: the receiver itself keeps up. */
+/** This much without a long wait is more than both sides buffer: the receiver itself keeps up. */
 const BRISK_BYTES = 32 * 1024 * 1024
 
 /**
- * Data in a system's buffers proves nothing about the receiver, and a full buffer accepts more only when a third of it (a megabyte
- * or more) has left: a receiver of 1000 bytes/s then looks stuck for a quarter of an hour. Giving it up loses all of that, and it
- * is sent again from its beginning; so each wait is longer than the last.
+ * Data in a system's buffers proves nothing about the receiver. A full buffer accepts more only
+ * when a third of it (a megabyte or more) has left, so a receiver of 1000 bytes/s looks stuck for a
+ * quarter of an hour. Giving it up loses all of that, and it is sent again from its beginning.
  */
 class Patience {
   #ms = WRITE_MS
@@ -301,18 +302,15 @@ class Patience {
   }
 }
 
-// The peer of one stream, which answers nothing: written to with a growing patience, and read all the time to
-// notice its end.
+// The peer of one stream, which answers nothing: written to with growing patience, and read all the
+// time to notice its end.
 
 /** Bytes of one write, each with the full patience. */
 const WRITE_BYTES = 64 * 1024
 /** A syslog receiver sends nothing; a talkative peer is something else. */
 const MOST_READ_BYTES = 64 * 1024
 
-/**
- * How it ended: orderly by the peer; broken on the way; or by us, because it accepted no more, because it talked, or because the
- * writer aborted.
- */
+/** By the peer; broken on the way; or by us: it took no more, it talked, the writer aborted. */
 type PeerEnd = 'ended' | 'broken' | 'stuck' | 'talking' | 'called_off'
 
 interface PeerOptions {
@@ -348,7 +346,7 @@ class Peer {
     return this.connection.gone
   }
 
-  /** monotonic ms: a write is under way since then; data sent shortly before may be stuck with it */
+  /** monotonic ms: start of the current write; data sent shortly before may be stuck with it */
   get writingSince(): number | undefined {
     return this.#writingSince
   }
@@ -372,7 +370,7 @@ class Peer {
       await this.#writePiece(bytes.subarray(at, at + WRITE_BYTES), signal)
   }
 
-  /** An end during the write is noticed in the next turn; a peer that does not permit us closes a little later. */
+  /** Waits for an early end: a peer that does not permit us closes a little after the write. */
   async stays(signal: AbortSignal): Promise<void> {
     const { clock, where } = this.#options
     if (!this.#proven) {

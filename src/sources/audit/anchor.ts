@@ -1,8 +1,7 @@
-// The first reading of all: finds where in the feed to begin, or that there is nothing yet.
-import type { Appended, PageChunk } from '../../contracts/source.ts'
+// The first read: finds where in the feed to begin, or that there is nothing yet.
+import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { SECOND_US, secondText } from '../../core/time.ts'
-import { CLOCKS_APART_MS, MOST_FUTURE, SET_BACK_MS, horizonUs, isFuture } from './clock.ts'
 import type { AuditCursor } from './cursor.ts'
 import {
   REACH_MARGIN_US,
@@ -11,6 +10,7 @@ import {
   brokenEntry,
   earliest,
   isAuditThere,
+  isFuture,
   reachUs,
   readLatest,
   search,
@@ -21,48 +21,65 @@ import { readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import { probeAfter, probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
-import { currentPace, fromStart, lastChunk, middleChunk } from './step.ts'
-import type { OptionsAndCursor, Parts, Step } from './step.ts'
+import {
+  CLOCKS_APART_MS,
+  currentPace,
+  faultChunk,
+  fromStart,
+  horizonUs,
+  lastChunk,
+  middleChunk,
+  MOST_FUTURE,
+  SET_BACK_MS,
+} from './step.ts'
+import type { Parts, Step } from './step.ts'
 import { moveOn, takeAt, walkFrom } from './walk.ts'
 import type { Position } from './walk.ts'
 
-/** The instant from which on what came is new to `start: latest`, of a former try, by the server's clock; Infinity: there was none. */
-type Since = (serverAt: number | undefined) => number
-
-/** The first reading of all: finds where to begin, and ships the entry there, since `from` may leave it out. */
+/** Finds where to begin, and ships the entry there, because `from` may exclude it. */
 export async function* anchor(step: Step): Parts {
   const { cursor, options } = step
   const wasEmpty = cursor.caughtUp
-  // Said again only where nothing is found now: with an entry there is something to read.
   cursor.caughtUp = false
   const isFirstTry = settleStart(step)
   if (isFirstTry) yield lastChunk(step, { underWay: true })
   const fromNow = options.start.kind === 'latest' && cursor.startUs === null
-  // The API could not be reached at first: what came meanwhile came after the start.
-  const sinceUs: Since = (serverAt) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
+  // What came while the API could not be reached came after the start.
+  const sinceUs = (serverAt?: number) => (isFirstTry ? Infinity : triedSinceUs(step, serverAt))
   const found = await firstEntry(step, fromNow)
   if (fromNow && found.failure) {
-    yield await awaitFromNow(step, sinceUs, found.failure)
+    // `latest` fails. If `earliest` fails too, it is an outage, and this throws.
+    const { serverAt } = await earliest(step, 'live')
+    logFailing(step, found.failure)
+    yield awaitFirst(step, sinceUs(serverAt), { group: undefined, serverAt })
     return
   }
   const dated = yield* datedOf(step, found, fromNow)
   if (dated === 'unknown') return
-  // Nothing that is dated in the future is a place to begin at.
+  delete cursor.ahead
+  // Reading does not begin at a future-dated entry.
   const endUs = dated === 'future' ? -Infinity : Infinity
   const skipped = await skip(step, probeOf(cursor), found, { priority: 'live', endUs })
-  if (skipped.next === 'again' || skipped.next === 'on') {
+  if (skipped.next === 'again') {
     cursor.probe = skipped.probe
-    if (skipped.next === 'again') yield lastChunk(step, { fault: brokenEntry() })
-    else yield lastChunk(step, found.unreadable ? { ...skipped.group, gaps: skipped.gaps } : {})
+    yield lastChunk(step, { fault: brokenEntry() })
+  } else if (skipped.next === 'on') {
+    cursor.probe = skipped.probe
+    yield lastChunk(step, found.unreadable ? { ...skipped.group, gaps: skipped.gaps } : {})
   } else if (skipped.next === 'outage') {
     cursor.dueAt = options.clock.now() + currentPace(step).intervalMs
     yield lastChunk(step, { fault: brokenEntry() })
   } else if (skipped.next === 'nothing') {
-    if (found.missing) await assertThere(step)
-    if (fromNow || dated === 'future') yield awaitFirst(step, fromNow ? sinceUs : undefined, found)
+    if (found.missing && !(await isAuditThere(options.client, step.signal)))
+      throw new ConnectorError(
+        'misconfigured',
+        'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
+      )
+    if (fromNow || dated === 'future')
+      yield awaitFirst(step, fromNow ? sinceUs(found.serverAt) : undefined, found)
     else yield await beginNowhere(step, found, wasEmpty)
   } else if (fromNow && !isFuture(step, found) && skipped.position.at >= sinceUs(found.serverAt)) {
-    // The log showed that our clock is slow, so it says nothing about the time of the first try.
+    // By the log's own times our clock is slow, and the time of the first try is wrong.
     cursor.startUs = sinceUs(found.serverAt)
     cursor.probe = null
     yield lastChunk(step)
@@ -72,18 +89,9 @@ export async function* anchor(step: Step): Parts {
   }
 }
 
-/** Where everything is a 404 the address is wrong, and not the log empty. Throws ConnectorError `misconfigured`. */
-async function assertThere({ options, signal }: Step): Promise<void> {
-  if (await isAuditThere(options.client, signal)) return
-  throw new ConnectorError(
-    'misconfigured',
-    'The API answers 404 to every request for the audit log, even one that must answer 400: check base_url',
-  )
-}
-
 function beginAt(step: Step, position: Position, { group, serverAt }: Found): PageChunk {
   const { cursor } = step
-  // Before it is the head: a first one dated far in the future is no proof of a slow clock.
+  // Set before `head`: a first entry dated far in the future does not prove that our clock is slow.
   cursor.headUs = Math.min(position.at, horizonUs(step, serverAt))
   cursor.head = position
   cursor.overlap = [position]
@@ -91,53 +99,45 @@ function beginAt(step: Step, position: Position, { group, serverAt }: Found): Pa
   return lastChunk(step, group && fromStart(step, group))
 }
 
-/** Nothing is found to begin at: an empty log, or answers that contradict each other. */
+/** An empty log, or answers that contradict each other. */
 async function beginNowhere(step: Step, found: Found, wasEmpty: boolean): Promise<PageChunk> {
   const { cursor } = step
   const newest = await readLatest(step)
   const { probe } = cursor
   const { position } = newest
-  // In the unreadable's own second it is the last there is, and `search` never finds it.
+  // The last entry, in the second of the unreadable one, where `search` never finds it.
   if (probe && position && position.at >= probe.lowUs && position.at < probe.atUs)
     return beginAt(step, position, newest)
   if (!(await isContradicted(step, newest, wasEmpty))) return awaitFirst(step, undefined, found)
-  const message = 'The API shows no entry to begin at, although another of its answers shows one'
-  return lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
+  return faultChunk(step, 'The API shows no entry to begin at, although another of its answers shows one')
 }
 
-/** `latest` fails: what comes from now on is shipped, by the server's clock if another answer sends one. */
-async function awaitFromNow(step: Step, sinceUs: Since, failure: ConnectorError): Promise<PageChunk> {
-  const { serverAt } = await earliest(step, 'live')
-  // Not before: in an outage of all this one throws, and nothing is known of `latest`.
-  logFailing(step, failure)
-  return awaitFirst(step, sinceUs, { group: undefined, serverAt })
-}
-
-/** Nothing there yet, or only future-dated entries. For `start: latest` everything from now on, or from `sinceUs` on, is new. */
+/** No entry yet, or only future-dated ones. For `start: latest`, all from `sinceUs` on is new. */
 function awaitFirst(
   step: Step,
-  sinceUs: Since | undefined,
+  sinceUs: number | undefined,
   { group, serverAt }: Pick<Found, 'group' | 'serverAt'>,
 ): PageChunk {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (sinceUs) cursor.startUs = Math.min(sinceUs(serverAt), Math.floor((serverAt ?? now) / 1000) * SECOND_US)
+  if (sinceUs !== undefined)
+    cursor.startUs = Math.min(sinceUs, Math.floor((serverAt ?? now) / 1000) * SECOND_US)
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.caughtUp = true
   options.reporter.caughtUp()
   return lastChunk(step, group)
 }
 
-/** True where none was found and there is one all the same: `newest` shows it, or, before the whole log counts as empty, a second look does. */
+/** Whether `latest` shows an entry, or, unless the log was empty before, a second look does. */
 async function isContradicted(step: Step, { position, failure }: Found, wasEmpty: boolean): Promise<boolean> {
   const { startUs, probe } = step.cursor
   const fromUs = probe?.atUs ?? startUs ?? 0
   if (position && position.at >= fromUs) return true
   if (wasEmpty && !step.options.once) return false
   const again = await firstEntry(step, false)
-  if (again.position || again.unreadable || !failure) return again.position !== undefined || again.unreadable
-  const byTime = await search(step, Math.max(fromUs, reachUs(step) + REACH_MARGIN_US), 'live')
-  return byTime.position !== undefined || byTime.unreadable
+  const isThere = ({ position, unreadable }: Found) => position !== undefined || unreadable
+  if (isThere(again) || !failure) return isThere(again)
+  return isThere(await search(step, Math.max(fromUs, reachUs(step) + REACH_MARGIN_US), 'live'))
 }
 
 function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
@@ -145,43 +145,29 @@ function firstEntry(step: Step, fromNow: boolean): Promise<Found> {
   return fromNow && steps < 0 ? tryLatest(step, 'live') : anchorAt(step, atUs, 'live')
 }
 
-/** Before anything is skipped, at the start as it is set now: it may be set again. */
+/** Until something is skipped: at the start, which may have been set again. */
 function probeOf({ probe, startUs }: Pick<AuditCursor, 'probe' | 'startUs'>): Probe {
   return probe && probe.steps >= 0 ? probe : { ...probe, ...probeAt(startUs ?? 0) }
 }
 
-// Whether the log begins in the future. If only our clock says so, the log itself decides, because that clock may be slow.
+// Whether the log begins in the future. If only our clock says so, it may be slow: the log decides.
 
 /** As far as half a year, and back to the second. */
 const MOST_PROBES = 150
 
-/** `unknown`: the log could not be read, as the last part reported. */
+/** `unknown`: the log could not be read, as the last chunk reported. */
 type Dated = 'now' | 'future' | 'unknown'
 
-/** After `latest` nothing follows and nothing before it is shipped, so only what is later than our clock is read. */
-async function* datedOf(
-  step: Step,
-  found: Found,
-  fromNow: boolean,
-): AsyncGenerator<PageChunk, Dated, Appended> {
-  const dated = yield* judged(step, found, fromNow)
-  if (dated !== 'unknown') delete step.cursor.ahead
-  return dated
-}
-
-async function* judged(
-  step: Step,
-  found: Found,
-  fromNow: boolean,
-): AsyncGenerator<PageChunk, Dated, Appended> {
+async function* datedOf(step: Step, found: Found, fromNow: boolean): AsyncGenerator<PageChunk, Dated> {
   if (!isFuture(step, found)) return 'now'
   if (found.serverAt !== undefined) return 'future'
   if (!found.position) return 'now'
   if (!fromNow) {
-    // Before what follows it, in the order of the feed.
+    // Shipped before what follows it, in the order of the feed.
     yield middleChunk(step, found.group ?? {})
     return yield* datedByLog(step, found.position)
   }
+  // Nothing follows `latest`: reads what is later than our clock, and ships none of it.
   const { position } = await search(step, horizonUs(step), 'live')
   if (!position) return 'future'
   const looks = datedByLog(step, position)
@@ -191,29 +177,25 @@ async function* judged(
   }
 }
 
-/** Reads from `position` and ships what it reads: only a few entries can be future-dated, with none of now after them. */
+/** Reads on: if many entries are future-dated, or one is of now, our clock is slow. */
 async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageChunk, Dated> {
-  // A page that was unreadable before is asked for in smaller pieces, as in a drain.
+  // The cursor keeps how a bad page was narrowed.
   const walk = (step.cursor.ahead ??= { ...walkFrom(position), entries: 0 })
   for (;;) {
     const seen: { view?: PageView; isLeft?: true } = {}
     yield* readPage(step, {
       walk,
       priority: 'live',
-      // One alone may be `from` itself.
+      // A single element may be `from` itself.
       take: Math.max(2, takeAt(walk, MOST_FUTURE + 1)),
-      stopUs: () => null,
-      passedHead: false,
       complete: (view) => {
         seen.view = view
         const read = view.count - view.malformed
-        // In small pages `from` itself, where that is included, would be half of what is counted.
+        // A server may include `from` itself, which would be half of a small page.
         walk.entries += walk.narrowTake !== null && read > 1 ? read - 1 : read
         return {}
       },
-      leave: () => {
-        seen.isLeft = true
-      },
+      leave: () => void (seen.isLeft = true),
     })
     const { view, isLeft = false } = seen
     if (!view && !isLeft) return 'unknown'
@@ -225,17 +207,13 @@ async function* datedByLog(step: Step, position: Position): AsyncGenerator<PageC
   }
 }
 
-/** What stays unreadable is passed by time; a drain that goes on from here meets it again, and counts it. */
+/** The next readable entry. The drain meets the unreadable ones again, and quarantines them. */
 async function readableBehind(step: Step, from: Position): Promise<Position | undefined> {
+  const options = { priority: 'live', from, knownUs: from.at, endUs: Infinity } as const
   let probe = probeAfter(from.at)
   for (let tries = 0; tries < MOST_PROBES; tries++) {
     const found = await search(step, probe.atUs, 'live')
-    const skipped = await skip(step, probe, found, {
-      priority: 'live',
-      from,
-      knownUs: from.at,
-      endUs: Infinity,
-    })
+    const skipped = await skip(step, probe, found, options)
     if (skipped.next === 'readable') return skipped.position
     if (skipped.next === 'nothing') return undefined
     if (skipped.next === 'outage') break
@@ -244,13 +222,13 @@ async function readableBehind(step: Step, from: Position): Promise<Position | un
   throw brokenEntry()
 }
 
-// The instant before which nothing is shipped: set at the first try by our clock, and again if that clock was ahead.
+// The start, before which nothing is shipped: by our clock, and set again if that was ahead.
 
-/** A time before this was taken from a clock that was not set yet. */
+/** An earlier time comes from a clock that was not set yet. */
 const UNSET_US = 1000 * Date.UTC(2025, 0, 1)
 
-/** True where that is news: it is counted from the first try on, however long that stays in vain. */
-function settleStart({ cursor, options }: OptionsAndCursor): boolean {
+/** True if the start or the first try must be stored now, however long reading fails. */
+function settleStart({ cursor, options }: Step): boolean {
   const { start, clock, log } = options
   if (start.kind === 'time') cursor.startUs ??= start.atUs
   if (start.kind === 'time' || start.kind === 'earliest') return false
@@ -274,8 +252,8 @@ function settleStart({ cursor, options }: OptionsAndCursor): boolean {
   return true
 }
 
-/** When `start: latest` was first tried, µs, by the server's clock if it sends one; Infinity: never, or by a clock that is not believed. */
-function triedSinceUs({ cursor, options }: OptionsAndCursor, serverAt: number | undefined): number {
+/** The first try of `start: latest`, µs by the server's clock. Infinity: no clock is believed. */
+function triedSinceUs({ cursor, options }: Step, serverAt: number | undefined): number {
   const { triedUs = Infinity } = cursor
   const now = options.clock.now()
   const behindMs = (serverAt ?? now) - now

@@ -1,29 +1,29 @@
 // The audit log as a source: chooses which reader runs next, and when.
-// The head reader drains what is new, lookback reads the trailing span again, anchors find a cursor by time.
+// It first finds where to begin; then it drains what is new, and reads the trailing span again.
 import { believed } from '../../core/clock.ts'
-import type { Cursor, Stream, Plan, Source } from '../../contracts/source.ts'
+import type { Appended, Cursor, PageChunk, Plan, Source, Stream } from '../../contracts/source.ts'
 import { anchor } from './anchor.ts'
 import { recordLateness, openAuditCursor } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
 import { drainStep } from './head.ts'
-import type { AuditOptions, OptionsAndCursor, Step, Parts } from './step.ts'
-import { currentPace, lastChunk } from './step.ts'
 import { lookbackDueAt, lookbackStep } from './lookback.ts'
+import type { AuditOptions, Step, Parts } from './step.ts'
+import { currentPace, lastChunk } from './step.ts'
 
 export class AuditSource implements Source {
   readonly stream: Stream
   readonly #options: AuditOptions
-  /** of `once`: a drain of this process came to its end */
+  /** for `once`: a drain of this process has ended */
   #drained = false
-  /** of `once`: what is due by then is part of the run, epoch ms */
+  /** for `once`: what was due by then is part of the run, epoch ms */
   #beganAt: number | undefined
-  /** A read of this process has landed. */
+  /** The journal has stored a read of this process. */
   #landed = false
-  /** The watch knows where the head is: after a start from the cursor alone, before anything is read. */
+  /** The stored position is reported at the start, before anything is read. */
   #positionReported = false
-  /** lateness seen in the last part of the last page; the next part saves it in the cursor */
-  #behindUs = 0
-  /** what the last plan opened: the read behind it takes that, and may change it */
+  /** lateness of the last page; the next read stores it in the cursor */
+  #lateByUs = 0
+  /** what the last plan opened, for the read after it, which may change this copy */
   #planned: { readonly text: Cursor | undefined; readonly cursor: AuditCursor } | undefined
 
   constructor(options: AuditOptions) {
@@ -34,25 +34,25 @@ export class AuditSource implements Source {
   plan(text: Cursor | undefined): Plan {
     const { clock, once } = this.#options
     const now = clock.now()
-    // Planned again each second while the journal is full: the same text is parsed once.
-    if (text === undefined || this.#planned?.text !== text)
-      this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
-    const { cursor } = this.#planned
+    const cursor = this.#open(text, now)
     if (once) return this.#planOnce(cursor, now)
     if (!this.#positionReported) this.#reportPosition(cursor)
     return { ...this.#next(cursor, now), caughtUp: cursor.caughtUp }
   }
 
-  /** Live reading, where it is due; but lookback where it is due as well, and has its permit earlier: of all that are used, some are kept for it. */
+  /** Live reading, unless lookback is due and gets a permit earlier: some are reserved for it. */
   #next(cursor: AuditCursor, now: number): Pick<Plan, 'dueAt' | 'priority'> {
-    const options = this.#options
-    const live = cursor.drain ? now : pollDueAt({ options, cursor }, now)
-    const lookback = lookbackDueAt(options, cursor)
-    const liveAt = live > now ? live : options.client.freeAt('live')
+    const live = cursor.drain ? now : this.#pollDueAt(cursor, now)
+    const lookback = lookbackDueAt(this.#options, cursor)
+    const liveAt = live > now ? live : this.#options.client.freeAt('live')
     return lookback < liveAt ? { dueAt: lookback, priority: 'lookback' } : { dueAt: live, priority: 'live' }
   }
 
-  /** Drains the head, then makes each lookback that was due when the run began. */
+  #pollDueAt(cursor: AuditCursor, now: number): number {
+    return believed(cursor.dueAt, currentPace({ options: this.#options, cursor }).intervalMs, now)
+  }
+
+  /** Drains the head, then makes the lookbacks that were due when the run began. */
   #planOnce(cursor: AuditCursor, now: number): Plan {
     this.#beganAt ??= now
     if (!this.#drained) return { dueAt: now, priority: 'live', caughtUp: false }
@@ -60,32 +60,27 @@ export class AuditSource implements Source {
     return { dueAt, priority: 'lookback', caughtUp: dueAt === Infinity }
   }
 
-  async *read(text: Cursor | undefined, signal: AbortSignal): Parts {
+  async *read(text: Cursor | undefined, signal: AbortSignal): AsyncGenerator<PageChunk, void, Appended> {
     const { clock, once } = this.#options
     const now = clock.now()
-    const cursor = this.#take(text, now)
-    recordLateness(cursor, this.#behindUs, now)
-    this.#behindUs = 0
-    // A drain of an earlier process ends at what is there now, however long the daemon was down.
+    const cursor = this.#open(text, now)
+    this.#planned = undefined
+    recordLateness(cursor, this.#lateByUs, now)
+    this.#lateByUs = 0
+    // A drain of an earlier process ends at what is there now, even after a long downtime.
     if (cursor.drain && !this.#landed) cursor.drain.untilUs = null
     const step: Step = { options: this.#options, cursor, headUs: cursor.headUs, signal }
-    const parts = this.#choose(step, now)
-    try {
-      for (let next = await parts.next(); !next.done;) {
-        const appended = yield next.value
-        this.#behindUs = Math.max(this.#behindUs, appended.latestBehindUs)
-        this.#landed ||= next.value.cursor !== undefined
-        next = await parts.next(appended)
-      }
-    } finally {
-      // Given up in mid-page, its request is left too: its place in the budget and its room come back.
-      await parts.return(undefined)
+    // If reading stops in mid-page, its request is closed and its permit released.
+    for await (const chunk of this.#choose(step, now)) {
+      const appended = yield chunk
+      this.#lateByUs = Math.max(this.#lateByUs, appended.latestBehindUs)
+      this.#landed ||= chunk.cursor !== undefined
     }
     if (once && cursor.caughtUp && !cursor.drain) this.#drained = true
-    if (once && this.#behindUs > 0) {
+    if (once && this.#lateByUs > 0) {
       // There may be no next page in this process.
-      recordLateness(cursor, this.#behindUs, now)
-      this.#behindUs = 0
+      recordLateness(cursor, this.#lateByUs, now)
+      this.#lateByUs = 0
       yield lastChunk(step)
     }
     this.#reportPosition(cursor)
@@ -99,12 +94,11 @@ export class AuditSource implements Source {
     reporter.head(Math.max(headUs, latestUs))
   }
 
-  /** Parsed once for a plan and the read after it. The copy belongs to that read, so a step may change it. */
-  #take(text: Cursor | undefined, now: number): AuditCursor {
-    const planned = this.#planned
-    this.#planned = undefined
-    if (planned && text !== undefined && planned.text === text) return planned.cursor
-    return openAuditCursor(text, now, this.stream.workspace)
+  /** While the journal is full, each second plans again: the same text is parsed once. */
+  #open(text: Cursor | undefined, now: number): AuditCursor {
+    if (text === undefined || this.#planned?.text !== text)
+      this.#planned = { text, cursor: openAuditCursor(text, now, this.stream.workspace) }
+    return this.#planned.cursor
   }
 
   #choose(step: Step, now: number): Parts {
@@ -112,11 +106,7 @@ export class AuditSource implements Source {
     if (cursor.head === null) return anchor(step)
     const isUnderWay = cursor.drain !== null
     if (this.#options.once) return isUnderWay || !this.#drained ? drainStep(step) : lookbackStep(step)
-    const isDue = isUnderWay || pollDueAt(step, now) <= now
+    const isDue = isUnderWay || this.#pollDueAt(cursor, now) <= now
     return isDue && this.#next(cursor, now).priority === 'live' ? drainStep(step) : lookbackStep(step)
   }
-}
-
-function pollDueAt(step: OptionsAndCursor, now: number): number {
-  return believed(step.cursor.dueAt, currentPace(step).intervalMs, now)
 }

@@ -1,222 +1,204 @@
-// What live reading does where a page does not lead on: it checks the end of the log, finds the head again by time, or skips
-// what cannot be read (invariant 6). No single answer ends a drain if another contradicts it.
+// What the head reader does if a page does not lead on (invariant 6): it checks the end of the log,
+// finds the head by time, or skips. No single answer ends a drain if another contradicts it.
 import type { PageChunk } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { SECOND_US } from '../../core/time.ts'
+import { SECOND_US, secondText } from '../../core/time.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { withNextStep } from '../http/reply.ts'
-import { horizonUs, isFuture } from './clock.ts'
 import { isKnownMalformed } from './cursor.ts'
 import type { AuditCursor, Drain } from './cursor.ts'
-import { REACH_MARGIN_US, anchorAt, brokenEntry, reachUs, readLatest } from './lookup.ts'
+import {
+  anchorAt,
+  brokenEntry,
+  endUnchecked,
+  isFuture,
+  REACH_MARGIN_US,
+  reachUs,
+  readLatest,
+  timeOf,
+} from './lookup.ts'
 import type { Found } from './lookup.ts'
-import { isRightBehind, LEAVE_TRIES } from './page.ts'
+import { isRightAfter, LEAVE_TRIES } from './page.ts'
 import type { PageView } from './page.ts'
 import { BAD_TRIES, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
-import { currentPace, lastChunk, smoothRate } from './step.ts'
+import { badReply, currentPace, faultChunk, horizonUs, lastChunk, smoothRate } from './step.ts'
 import type { Parts, Step } from './step.ts'
 import { moveOn } from './walk.ts'
 import type { Position } from './walk.ts'
 
-/** Empty answers at one place that `latest` does not confirm, before `search` decides. */
+/** After so many empty answers that `latest` does not confirm, `search` decides. */
 const EMPTY_ANSWERS = 3
 
-/** The end of the log: an empty page is checked against `latest`, then requested again, and at last checked with `search`. */
+/** Checks an empty page against `latest`, then requests it again, and at last asks `search`. */
 export async function* checkEnd(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const found = await readLatest(step)
   const { position } = found
   const empty = drain.emptyAnswers ?? 0
-  // The newest element is quarantined already: the page ended with it, and nothing follows.
+  // The page ended with the newest element, which is quarantined already.
   const isQuarantined = isKnownMalformed(cursor, found.group?.quarantined)
   const isNewer = position !== undefined && position.at > readToUs(cursor) && !isQuarantined
-  // A malformed element with a time contradicts an empty page, but not a page of malformed elements.
+  // A malformed element with a time contradicts an empty page, but not one of malformed elements.
   const isUnreadNewer = !position && empty > 0 && isLater(step, found)
-  // The page held malformed elements only and `latest` fails: an entry may follow them.
+  // The page had only malformed elements, and `latest` fails: an entry may follow.
   const isUndenied = found.failure !== undefined && empty === 0
   let fault: ConnectorError | undefined
   if (isNewer || isUnreadNewer || isUndenied) moveOn(drain, { is: 'later' })
   else if (isQuarantined || empty === 0 || (position && cursor.latestUs <= readToUs(cursor)))
     endDrain(step, drain)
-  else if (empty >= EMPTY_ANSWERS) {
-    yield* askSearch(step, drain)
-    return
-  } else {
+  else if (empty >= EMPTY_ANSWERS) fault = await askSearch(step, drain)
+  else {
     moveOn(drain, { is: 'unproven' })
-    if (found.unreadable) fault = unreadable()
+    if (found.unreadable) fault = endUnchecked()
   }
   yield lastChunk(step, { fault })
 }
 
-/** `latest` proves nothing here: it shows no entry, one that cannot be read, or an older one than before. */
-async function* askSearch(step: Step, drain: Drain): Parts {
+/** For a `latest` that proves nothing: no entry, an unreadable one, or an older one than before. */
+async function askSearch(step: Step, drain: Drain): Promise<ConnectorError | undefined> {
   const { cursor } = step
   const fromUs = readToUs(cursor) + SECOND_US
-  // Beyond the reach of `search` the earliest entry would answer, which proves nothing about what follows the head.
+  // Beyond its reach the earliest entry would answer, which proves nothing.
   const searchUs = Math.max(fromUs, reachUs(step) + REACH_MARGIN_US)
   const found = await anchorAt(step, searchUs, 'live')
-  let fault: ConnectorError | undefined
   if (isLater(step, found)) {
     warnOfDeadCursor(step)
     moveOn(drain, { is: 'gone' })
-  } else if (found.unreadable) fault = unreadable()
-  else if (searchUs > fromUs)
-    fault = new ConnectorError(
-      'bad_reply',
+  } else if (found.unreadable || searchUs > fromUs) {
+    giveUpDrain(step, drain)
+    if (found.unreadable) return endUnchecked()
+    return badReply(
       'It is unknown whether the audit log was read to its end: the last entry read is older than `search` reaches, and `latest` does not confirm that it is the newest. This is checked again at the next poll',
     )
-  else {
+  } else {
     cursor.latestUs = readToUs(cursor)
     endDrain(step, drain)
   }
-  if (fault) giveUpDrain(step, drain)
-  yield lastChunk(step, { fault })
+  return undefined
 }
 
-/** There is more after the cursor than its page shows: the cursor is dead (invariant 6). */
+/** The page of a dead cursor is empty (invariant 6). */
 export function warnOfDeadCursor({ options }: Step): void {
   options.log.warn(
     'The API returns nothing after the last entry read, although newer entries exist; the position is looked up again by time',
   )
 }
 
-/** `search` found nothing. If `latest` contradicts that, or fails, it is asked again some times; then a gap is reported. */
-function* endByTime(step: Step, drain: Drain, fromUs: number, found: Found): Generator<PageChunk> {
-  const { cursor, options } = step
-  const { position, failure } = found
+/** `search` found nothing. If `latest` does not agree, asks again, and at last reports a gap. */
+function endByTime(step: Step, drain: Drain, fromUs: number, { position, failure }: Found): PageChunk {
   const isContradicted = position !== undefined && position.at >= fromUs
   if (isContradicted || failure) {
     drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
     if (drain.emptyAnswers <= EMPTY_ANSWERS) {
       const speaker = failure ? 'and `latest` fails' : 'although `latest` shows one'
-      const fault = new ConnectorError(
-        'bad_reply',
+      return faultChunk(
+        step,
         `The API finds no audit entry after the last one read by time, ${speaker}; it is asked again`,
       )
-      yield lastChunk(step, { fault })
-      return
     }
   }
-  let gaps = 0
-  if (isContradicted) {
-    gaps = newGap(cursor, cursor.head)
-    if (gaps > 0)
-      options.log.error(
-        'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Compare that day: auditferry reconcile',
-      )
-  }
+  const message =
+    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Run auditferry backfill from there now, and auditferry reconcile once the UTC day is over'
+  const gaps = isContradicted ? newGap(step, step.cursor.head, message) : 0
   endDrain(step, drain)
-  yield lastChunk(step, { gaps })
+  return lastChunk(step, { gaps })
 }
 
 /** A gap after `head` is reported once, however many polls meet it. */
-function newGap(cursor: AuditCursor, head: Position | null): number {
+function newGap({ cursor, options }: Step, head: Position | null, message: string, span = {}): number {
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
+  options.log.error(message, span)
   return 1
 }
 
-/** Up to where the log is read, µs. A first entry dated in the future is the head, later than `headUs`. */
+/** The log is read up to here, µs. A future-dated first entry is the head, later than `headUs`. */
 const readToUs = ({ headUs, head }: AuditCursor): number => Math.max(headUs, head?.at ?? 0)
 
 function isLater(step: Step, found: Found): boolean {
-  return (found.position?.at ?? found.unreadableUs ?? 0) > readToUs(step.cursor) && !isFuture(step, found)
+  return (timeOf(found) ?? 0) > readToUs(step.cursor) && !isFuture(step, found)
 }
 
-const unreadable = () =>
-  new ConnectorError(
-    'bad_reply',
-    'The end of the audit log could not be checked, because the API answered with an entry that cannot be read; it is checked again automatically',
-  )
-
-// The end of a drain: the head reader waits for its next poll.
-
-/** The drain is over: everything that was there when it began has been read. */
+/** The drain has read everything that was there when it began. */
 export function endDrain(step: Step, drain: Drain): void {
   giveUpDrain(step, drain)
   step.cursor.caughtUp = true
   step.options.reporter.caughtUp()
 }
 
-/** The drain ends without having read all: the next poll tries again. */
+/** The drain ends; if it has not read everything, the next poll tries again. */
 export function giveUpDrain(step: Step, drain: Drain): void {
   const { cursor, options } = step
   const now = options.clock.now()
-  cursor.perHour = smoothRate(
-    cursor.perHour,
-    drain.entries,
-    cursor.polledAt === 0 ? 0 : now - cursor.polledAt,
-  )
+  const elapsedMs = cursor.polledAt === 0 ? 0 : now - cursor.polledAt
+  cursor.perHour = smoothRate(cursor.perHour, drain.entries, elapsedMs)
   cursor.polledAt = now
   cursor.dueAt = now + currentPace(step).intervalMs
   cursor.probe = drain.probe
   cursor.drain = null
 }
 
-/** A long drain asks once where the head is, so that its lag can be shown meanwhile. */
+/** Learns where the head is, so that the lag of a long drain is reported. */
 export async function* askHead(step: Step, drain: Drain): Parts {
   await readLatest(step)
   drain.pages++
   yield lastChunk(step)
 }
 
-/** Finds the place by time: once a drain, so that a server that contradicts itself cannot use up the rate limit. */
+/** Finds the head by time, once a drain: contradictions must not use up the rate limit. */
 export async function* findHead(step: Step, drain: Drain): Parts {
   const { cursor } = step
   const head = cursor.head as Position
   if (drain.reanchored) {
     giveUpDrain(step, drain)
-    const message =
-      'No page leads on from the last entry although there are newer ones; trying again at the next poll'
-    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
+    yield faultChunk(
+      step,
+      'No page leads on from the last entry although there are newer ones; trying again at the next poll',
+    )
     return
   }
   const atUs = Math.min(head.at, cursor.headUs)
   let found = await anchorAt(step, atUs, 'live')
   const isThere = found.position?.id === head.id
-  // The same dead entry again leads nowhere: on to the next second.
+  // The same dead entry leads nowhere: on to the next second.
   if (isThere) found = await anchorAt(step, atUs + SECOND_US, 'live')
-  if (!found.unreadable) drain.badTries = 0
+  const { position, unreadable } = found
+  if (!unreadable) drain.badTries = 0
   else if (++drain.badTries < BAD_TRIES) {
     yield lastChunk(step, { fault: brokenEntry() })
     return
   }
-  if (isThere && found.position && askHeadAgain(drain)) {
-    const message = 'The API reported the last entry as gone but still shows it; its page is requested again'
-    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
-    return
+  // That the entry is gone may be a passing error. Only an entry that stays gone is a gap.
+  if (isThere && position) {
+    drain.askedAgain = (drain.askedAgain ?? 0) + 1
+    if (drain.askedAgain < BAD_TRIES) {
+      moveOn(drain, { is: 'unproven' })
+      yield faultChunk(
+        step,
+        'The API reported the last entry as gone but still shows it; its page is requested again',
+      )
+      return
+    }
   }
   cursor.lost ??= head
-  if (!found.position && !found.unreadable) {
-    yield* endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
+  if (!position && !unreadable) {
+    yield endByTime(step, drain, cursor.headUs + 1, await readLatest(step))
     return
   }
   if (isFuture(step, found)) {
-    yield endBeforeFuture(step, drain, found)
+    // The next poll asks again whether something came before it.
+    endDrain(step, drain)
+    yield lastChunk(step, found.group)
     return
   }
   drain.reanchored = true
-  if (found.position) stepOver(step, drain, found.position)
+  if (position) stepOver(step, drain, position)
   else skipFrom(step, drain, undefined)
-  yield lastChunk(step, { ...found.group, gaps: found.position ? gapAfter(step, found.position) : 0 })
+  yield lastChunk(step, { ...found.group, gaps: position ? gapAfter(step, position.at) : 0 })
 }
 
-/** The error may pass: only then is something missing. */
-function askHeadAgain(drain: Drain): boolean {
-  drain.askedAgain = (drain.askedAgain ?? 0) + 1
-  if (drain.askedAgain >= BAD_TRIES) return false
-  moveOn(drain, { is: 'unproven' })
-  return true
-}
-
-/** Nothing follows but what is dated in the future: the next poll asks again whether something came before it. */
-function endBeforeFuture(step: Step, drain: Drain, { group }: Found): PageChunk {
-  endDrain(step, drain)
-  return lastChunk(step, group)
-}
-
-/** Goes on at an entry found by time; the head stays where it is until something newer is read. */
+/** Continues at an entry found by time, which becomes the head. */
 function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   moveOn(drain, { is: 'found', at: position })
   drain.passedHead = true
@@ -224,31 +206,24 @@ function stepOver({ cursor }: Step, drain: Drain, position: Position): void {
   cursor.headUs = Math.max(cursor.headUs, position.at)
 }
 
-/** The lost entry is no gap when it is met again before anything newer. */
-function gapAfter(step: Step, position: Position): number {
-  const { cursor, options } = step
-  if (!cursor.lost || position.at <= cursor.lost.at) return 0
-  const gaps = newGap(cursor, cursor.lost)
-  cursor.lost = null
-  if (gaps > 0)
-    options.log.error(
-      'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Compare that day: auditferry reconcile',
-    )
-  return gaps
+/** Something newer than the lost entry was read, up to `atUs`: that entry is a gap. */
+function gapAfter(step: Step, atUs: number): number {
+  const { lost } = step.cursor
+  if (!lost || atUs <= lost.at) return 0
+  step.cursor.lost = null
+  const message =
+    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Run auditferry backfill over that span now, and auditferry reconcile once its UTC day is over'
+  const to = atUs < Infinity ? { to: secondText(atUs / 1000) } : {}
+  return newGap(step, lost, message, { from: secondText(lost.at / 1000), ...to })
 }
 
-export function settleLost(step: Step, view: PageView): number {
-  const { cursor } = step
-  if (!cursor.lost) return 0
-  if (view.metLost) cursor.lost = null
-  else if (view.pastLost) return gapAfter(step, { id: '', at: Number.MAX_SAFE_INTEGER })
-  return 0
+/** The lost entry is no gap if a page shows it again before anything newer. */
+export function settleLost(step: Step, { metLost, pastLost }: PageView): number {
+  if (metLost) step.cursor.lost = null
+  return pastLost ? gapAfter(step, Infinity) : 0
 }
 
-/**
- * Continues with `search` after an entry that stays unreadable. If that answer cannot be read either, the next entry is
- * bad too or the server is failing: only a readable entry proves the former.
- */
+/** Continues with `search` after an entry that stays unreadable. */
 export async function* skipUnreadable(step: Step, drain: Drain, probe: Probe): Parts {
   const found = await anchorAt(step, probe.atUs, 'live')
   const skipped = await skip(step, probe, found, {
@@ -257,25 +232,35 @@ export async function* skipUnreadable(step: Step, drain: Drain, probe: Probe): P
     knownUs: Math.min(drain.from.at, step.cursor.headUs),
     endUs: horizonUs(step, found.serverAt) + 1,
   })
-  if (skipped.next === 'again') {
-    drain.probe = skipped.probe
-    yield lastChunk(step, { fault: brokenEntry() })
-  } else if (skipped.next === 'on') {
-    drain.probe = skipped.probe
-    yield lastChunk(step, skipped.group)
-  } else if (skipped.next === 'readable') {
-    yield await passed(step, drain, probe, skipped.position, found.group)
-  } else if (skipped.next === 'nothing') {
-    if (found.position) yield endBeforeFuture(step, drain, found)
-    else yield* endRightBehind(step, drain, probe)
-  } else {
-    giveUpDrain(step, drain)
-    const message =
-      'The answers of the API are unreadable at every time that was tried; retrying at the next poll'
-    yield lastChunk(step, { fault: new ConnectorError('bad_reply', message) })
+  switch (skipped.next) {
+    case 'again':
+      drain.probe = skipped.probe
+      yield lastChunk(step, { fault: brokenEntry() })
+      break
+    case 'on':
+      drain.probe = skipped.probe
+      yield lastChunk(step, skipped.group)
+      break
+    case 'readable':
+      yield await passed(step, drain, probe, skipped.position, found.group)
+      break
+    case 'nothing':
+      if (!found.position) yield await endRightBehind(step, drain, probe)
+      else {
+        endDrain(step, drain)
+        yield lastChunk(step, found.group)
+      }
+      break
+    case 'outage':
+      giveUpDrain(step, drain)
+      yield faultChunk(
+        step,
+        'The answers of the API are unreadable at every time that was tried; retrying at the next poll',
+      )
   }
 }
 
+/** The skipped entries are a gap, unless `to` directly follows the quarantined ones. */
 async function passed(
   step: Step,
   drain: Drain,
@@ -283,12 +268,12 @@ async function passed(
   to: Position,
   group: Group | undefined,
 ): Promise<PageChunk> {
-  const behind = await isRightBehind(step, to, kept, 'live')
-  if (behind instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
+  const found = await isRightAfter(step, to, kept, 'live')
+  if (found instanceof ConnectorError && ++drain.badTries < LEAVE_TRIES)
     return lastChunk(step, {
-      fault: withNextStep(behind, 'the page that shows whether an entry is missing failed'),
+      fault: withNextStep(found, 'the page that shows whether an entry is missing failed'),
     })
-  const isNext = behind === true
+  const isNext = found === true
   stepOver(step, drain, to)
   const { log } = step.options
   if (isNext)
@@ -297,34 +282,24 @@ async function passed(
     )
   else
     log.error(
-      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Compare that day: auditferry reconcile',
+      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Run auditferry backfill around it now, and auditferry reconcile once its UTC day is over',
     )
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }
 
-/** Nothing from the next second on. What `latest` shows in the unreadable's own second is the last there is, and `search` never finds it. */
-async function* endRightBehind(step: Step, drain: Drain, probe: Probe): Parts {
+/** `latest` may show another entry of the unreadable one's second, which `search` never finds. */
+async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<PageChunk> {
   const newest = await readLatest(step)
   const { position, group } = newest
-  if (position && position.at > step.cursor.headUs && position.at < probe.atUs)
-    yield await passed(step, drain, probe, position, group)
-  else yield* endByTime(step, drain, probe.atUs, newest)
+  return position && position.at > step.cursor.headUs && position.at < probe.atUs
+    ? passed(step, drain, probe, position, group)
+    : endByTime(step, drain, probe.atUs, newest)
 }
 
-/** The page at `drain.from` stays unreadable: `take` of its elements are quarantined. */
-export function skipFrom(step: Step, drain: Drain, take: number | undefined): void {
-  moveOn(drain, { is: 'unreadable', behindUs: readBehindUs(step, drain), take })
-  step.cursor.overlap = []
-}
-
-/**
- * Malformed elements alone name no position to continue from. If more follows, they are skipped by time. A page that is
- * not full is checked against `latest` first, like an empty one.
- */
-export function skipMalformed(step: Step, drain: Drain, take: number, isFull: boolean): void {
-  moveOn(drain, { is: 'malformed', behindUs: readBehindUs(step, drain), take, isFull })
+/** `take` elements of the page are quarantined; what follows is found by time. */
+export function skipFrom(step: Step, drain: Drain, take: number | undefined, isFull = true): void {
+  // A first entry may have no time: then from where `search` reaches.
+  const is = isFull ? 'unreadable' : 'malformed'
+  moveOn(drain, { is, readToUs: drain.from.at || reachUs(step), take })
   if (drain.probe) step.cursor.overlap = []
 }
-
-/** The first entry of all may have no time: then from where `search` reaches. */
-const readBehindUs = (step: Step, { from }: Drain): number => from.at || reachUs(step)

@@ -1,10 +1,9 @@
-// The head reader: drains what is new after the last id, page by page, until a stop rule of invariant 7 ends the drain.
+// The head reader: drains what is new, page by page, until a stop rule of invariant 7.
 import type { ConnectorError } from '../../core/errors.ts'
 import type { PageChunk } from '../../contracts/source.ts'
 import { SECOND_US } from '../../core/time.ts'
 import type { AuditCursor, Drain } from './cursor.ts'
 import { recordOverlap, overlapStart } from './cursor.ts'
-import { CLOCKS_APART_MS, MOST_FUTURE, nextSecondUs } from './clock.ts'
 import { NoAnswer, readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import {
@@ -14,23 +13,22 @@ import {
   findHead,
   giveUpDrain,
   settleLost,
-  skipMalformed,
   skipFrom,
   skipUnreadable,
   warnOfDeadCursor,
 } from './head-checks.ts'
 import { BAD_TRIES } from './skip.ts'
-import { currentPace } from './step.ts'
+import { CLOCKS_APART_MS, currentPace, MOST_FUTURE, nextSecondUs } from './step.ts'
 import type { Parts, Step } from './step.ts'
-import { MAX_TAKE, moveOn, outcomeOf, recordEnd, STUCK_PAGES, stuckPage, takeAt, walkFrom } from './walk.ts'
+import { MAX_TAKE, moveOn, outcomeOf, recordEnd, STUCK_PAGES, takeAt, walkFrom } from './walk.ts'
 import type { Position } from './walk.ts'
 
-/** The largest page seen counts for so much less after each smaller one: a server may change its mind. */
+/** A smaller page lowers the largest size seen: a server may change its cap. */
 const FADING = 0.98
-/** After so many pages a drain counts as long. */
+/** A drain of so many pages is long: it asks once where the head is, to report its lag. */
 const ASK_HEAD_PAGES = 3
 
-/** One step of the machine in `walk.ts`. A long drain asks once where the head is. */
+/** One step of the state machine in `walk.ts`. */
 export function drainStep(step: Step): Parts {
   const { cursor } = step
   const drain = (cursor.drain ??= beginDrain(step, cursor.head as Position))
@@ -50,7 +48,7 @@ function beginDrain({ options, cursor }: Step, head: Position): Drain {
     untilUs: null,
     untilByServer: false,
     passedHead: from.id === head.id,
-    // The first drain of all takes full pages, whatever the tier.
+    // The very first drain takes full pages, whatever the tier.
     backlog: options.once || cursor.polledAt === 0,
     reanchored: false,
     entries: 0,
@@ -64,7 +62,6 @@ function drainPage(step: Step, drain: Drain): Parts {
     walk: drain,
     priority: 'live',
     take,
-    stopUs: () => drain.untilUs,
     passedHead: drain.passedHead,
     answered: (serverAt, sentAt) => drawStopLine(drain, serverAt, sentAt),
     complete: (view) => afterPage(step, drain, view, take),
@@ -73,10 +70,10 @@ function drainPage(step: Step, drain: Drain): Parts {
   })
 }
 
-/** A stop line this old belongs to a drain that an outage or a full journal delayed: much has come since. */
+/** An older stop line is drawn again: an outage or a full journal has delayed the drain. */
 const LINE_OLD_MS = 300_000
 
-/** The end of the second of the first answer's `Date` (invariant 7). If that is far behind ours, ours counts, on short pages only. */
+/** The end of the first `Date`'s second (invariant 7); by our clock if `Date` is far behind it. */
 function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number): void {
   const byServer = serverAt !== undefined && serverAt > sentAt - CLOCKS_APART_MS
   const startAt = byServer ? serverAt : sentAt
@@ -85,51 +82,48 @@ function drawStopLine(drain: Drain, serverAt: number | undefined, sentAt: number
   drain.untilUs = nextSecondUs(startAt * 1000)
 }
 
-/** The entry at which the page begins is gone: a position of the overlap falls back to the head, the head to time. */
+/** The entry is gone: in the overlap the drain continues at the head; the head is found by time. */
 function leaveEntry(step: Step, drain: Drain, error: ConnectorError): Partial<PageChunk> {
   const head = step.cursor.head as Position
-  if (drain.from.id !== head.id) backToHead(step.cursor, drain, head)
-  else {
-    step.options.log.warn(
-      'The page after the last entry read cannot be read; the position is looked up again by time',
-      {
-        code: error.code,
-        error: error.message,
-      },
-    )
-    if (error instanceof NoAnswer) drain.askedAgain = BAD_TRIES
-    moveOn(drain, { is: 'gone' })
+  if (drain.from.id !== head.id) {
+    backToHead(step.cursor, drain, head)
+    return {}
   }
+  step.options.log.warn(
+    'The page after the last entry read cannot be read; the position is looked up again by time',
+    { code: error.code, error: error.message },
+  )
+  if (error instanceof NoAnswer) drain.askedAgain = BAD_TRIES
+  moveOn(drain, { is: 'gone' })
   return {}
 }
 
-/** An older position leads nowhere, now and at the next polls. */
+/** The overlap leads nowhere: later polls do not use it either. */
 function backToHead(cursor: AuditCursor, drain: Drain, head: Position): void {
   cursor.overlap = []
   moveOn(drain, { is: 'found', at: head })
   drain.passedHead = true
 }
 
-/** Decides whether the page leads on, and whether this was all. */
 function afterPage(step: Step, drain: Drain, view: PageView, take: number): Partial<PageChunk> {
   const gaps = settleLost(step, view)
   const outcome = outcomeOf(drain, view)
   const isEmpty = outcome === 'nothing' || outcome === 'repeated'
   if (!isEmpty || view.malformed > 0) drain.emptyAnswers = 0
   if (isEmpty) emptyPage(step, drain)
-  else if (outcome === 'malformed') skipMalformed(step, drain, view.count, view.count >= take)
-  else if (outcome === 'progress') return { gaps, ...advance(step, drain, view, take) }
-  // The end, unless there are so many that our clock must be wrong.
+  else if (outcome === 'malformed') skipFrom(step, drain, view.count, view.count >= take)
+  else if (outcome === 'progress') return { gaps, ...advance(step, drain, view, view.last as Position, take) }
+  // The end, unless so many are future-dated that our clock must be wrong.
   else if (view.count - view.malformed < MOST_FUTURE || !isFull(step, view, take)) endDrain(step, drain)
-  else return { gaps, ...advance(step, drain, { ...view, last: view.lastOfAll }, take) }
+  else return { gaps, ...advance(step, drain, view, view.lastOfAll as Position, take) }
   return { gaps }
 }
 
-/** Continues after the page; moves the head too, once that is passed. */
-function advance(step: Step, drain: Drain, view: PageView, take: number): Partial<PageChunk> {
-  if (recordEnd(drain, view)) return raiseAlarm(step, drain)
+/** Continues at the page's `last` entry; moves the head too, once that is passed. */
+function advance(step: Step, drain: Drain, view: PageView, last: Position, take: number): Partial<PageChunk> {
+  const fault = recordEnd(drain, last)
+  if (fault) return raiseAlarm(step, drain, fault)
   const { cursor } = step
-  const last = view.last as Position
   const full = isFull(step, view, take)
   drain.pages++
   drain.passedHead ||= view.passedHead
@@ -146,25 +140,23 @@ function advance(step: Step, drain: Drain, view: PageView, take: number): Partia
   return {}
 }
 
-/** Learns how much a server that caps its pages calls full. A narrowed page is full with what it was asked for. */
+/** Full by `take`, or by the cap that the server seems to have. */
 function isFull({ cursor }: Step, { count, beyond }: PageView, take: number): boolean {
-  // A single entry, and `from` itself where that is included: as much as the fetch of the page before makes.
+  // One entry, and perhaps `from` itself: the fetch of the previous page, which each fetch adds.
   const isSingle = count <= 2 && beyond <= 1
   return count >= (isSingle ? take : Math.min(take, cursor.largestPage))
 }
 
-/**
- * The stop rules. Own fetches alone are the end if the page was not full, or if this drain made them: a server that
- * caps its pages may show only the fetches of an earlier drain, followed by entries of others.
- */
-function isEnd(drain: Drain, view: PageView, full: boolean): boolean {
-  if (!drain.passedHead || view.beyond === 0) return false
-  const ours = drain.untilUs !== null && view.newestUs >= drain.untilUs - SECOND_US
-  if (view.own === view.beyond) return !full || ours
-  return view.pastStop && (drain.untilByServer || !full)
+// The stop rules. Own fetches alone are the end if the page was not full or this drain made them:
+// a server that caps pages may show those of an earlier drain, followed by entries of others.
+function isEnd({ passedHead, untilUs, untilByServer }: Drain, view: PageView, full: boolean): boolean {
+  if (!passedHead || view.beyond === 0) return false
+  const stopUs = untilUs ?? Infinity
+  if (view.own === view.beyond) return !full || view.newestUs >= stopUs - SECOND_US
+  return view.last !== null && view.last.at >= stopUs && (untilByServer || !full)
 }
 
-/** An empty page never resets a cursor. It is checked against `latest`, because a dead cursor looks the same (invariant 6). */
+/** An empty page never resets a cursor: a dead one looks the same (invariant 6). */
 function emptyPage(step: Step, drain: Drain): void {
   const head = step.cursor.head as Position
   if (drain.from.id !== head.id) {
@@ -176,8 +168,7 @@ function emptyPage(step: Step, drain: Drain): void {
   else drain.emptyAnswers = (drain.emptyAnswers ?? 0) + 1
 }
 
-function raiseAlarm(step: Step, drain: Drain): Partial<PageChunk> {
-  const fault = stuckPage()
+function raiseAlarm(step: Step, drain: Drain, fault: ConnectorError): Partial<PageChunk> {
   if (drain.stuckPages < STUCK_PAGES) return { fault }
   if (!drain.passedHead) backToHead(step.cursor, drain, step.cursor.head as Position)
   else {

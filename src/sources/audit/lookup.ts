@@ -10,34 +10,45 @@ import { BodySample, bufferBody } from '../http/groups.ts'
 import type { Group } from '../splitter/entries-builder.ts'
 import { splitOne } from '../splitter/splitter.ts'
 import type { SplitterOptions } from '../splitter/splitter.ts'
-import { isFuture } from './clock.ts'
 import type { Position } from './walk.ts'
-import { entryOptions, fromStart } from './step.ts'
+import { badReply, entryOptions, fromStart, horizonUs } from './step.ts'
 import type { PagingStep, Step } from './step.ts'
 
-/** `search` reaches a year back (spec §4.1); a day less, so that no clock difference turns it into an error. */
+/** `search` reaches a year back (spec §4.1). A day less, as clocks differ. */
 const SEARCH_REACH_MS = 364 * DAY_MS
+/** The reach of `search` moves on during a request. */
+export const REACH_MARGIN_US = 60 * SECOND_US
 
 export interface Found extends FoundEntry {
   readonly serverAt: number | undefined
   /** a 404: no entry, or no such path */
   readonly missing?: boolean
-  /** The request failed, and others need not: nothing is known. */
+  /** This request failed, though others may not: it is unknown whether there is an entry. */
   readonly failure?: ConnectorError
 }
 
-/** The size of an answer that is no entry. */
+/** The time of what was found, even of an entry that cannot be read otherwise. */
+export const timeOf = ({ position, unreadableUs }: FoundEntry): number | undefined =>
+  position?.at ?? unreadableUs
+
+/** Entries dated in the future are shipped, but reading does not continue from them. */
+export const isFuture = (step: PagingStep, found: Found): boolean =>
+  (timeOf(found) ?? -Infinity) > horizonUs(step, found.serverAt)
+
 export const quarantinedBytes = ({ quarantined }: Pick<Group, 'quarantined'> = { quarantined: [] }): number =>
   quarantined.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
 
-/** The fault of a part that asks for it once more. */
 export const brokenEntry = () =>
-  new ConnectorError(
-    'bad_reply',
+  badReply(
     'The API answered GET /api/v1/logs/audit/earliest, latest or search with something that is not an audit entry; it is asked again. If this stays so, check base_url',
   )
 
-/** Asks for one entry. An empty workspace may answer 404, null or an empty object (the specification does not say). */
+export const endUnchecked = (shown = 'an entry that cannot be read') =>
+  badReply(
+    `The end of the audit log could not be checked, because the API answered with ${shown}; it is checked again automatically`,
+  )
+
+/** An empty workspace may answer 404, null or an empty object: the specification does not say. */
 async function readEntry(step: PagingStep, path: string, priority: Priority): Promise<Found> {
   const { options, signal } = step
   let serverAt: number | undefined
@@ -54,11 +65,8 @@ async function readEntry(step: PagingStep, path: string, priority: Priority): Pr
   return { position: undefined, group: undefined, serverAt, unreadable: false, missing: true }
 }
 
-/** From here on `search` may be asked, µs. */
+/** The earliest time that `search` accepts, µs. */
 export const reachUs = ({ options }: PagingStep): number => (options.clock.now() - SEARCH_REACH_MS) * 1000
-
-/** The reach of `search` moves on while one asks. */
-export const REACH_MARGIN_US = 60 * SECOND_US
 
 export function earliest(step: PagingStep, priority: Priority): Promise<Found> {
   return readEntry(step, '/api/v1/logs/audit/earliest', priority)
@@ -70,46 +78,44 @@ export function anchorAt(step: PagingStep, atUs: number, priority: Priority): Pr
   return search(step, atUs, priority)
 }
 
-/** The first entry of that second or later. Within the reach of `search`, which is the caller's to see to. */
+/** The first entry of that second or later. The caller keeps within the reach of `search`. */
 export async function search(step: PagingStep, atUs: number, priority: Priority): Promise<Found> {
   const seconds = Math.floor(atUs / SECOND_US)
   const found = await readEntry(step, `/api/v1/logs/audit/search?time=${seconds}`, priority)
   const { position } = found
   if (position?.at !== NO_TIME) return found
-  // It has no time, but it is no earlier than what was asked for.
+  // It has no time, but it is not earlier than the time searched for.
   return { ...found, position: { id: position.id, at: seconds * SECOND_US } }
 }
 
-// The answer of `latest`, `earliest` and `search`: the entry's position in the feed, whatever wraps it and however malformed it is.
+// The answer of these requests: an entry, wrapped or not, malformed or not.
 
 const textsOf = textsUnder(['id', 'timestamp'])
 
-/** Bound on what may wrap an entry in its answer. */
+/** What may wrap an entry in its answer has at most so many bytes. */
 const WRAPPING_BYTES = 64 * 1024
 
 interface FoundEntry {
-  /** undefined: there is none, or none that can be read */
+  /** undefined: there is no entry, or none that can be read */
   readonly position: Position | undefined
-  /** the entry itself, or the bytes of one that is malformed */
+  /** the entry itself, or the bytes of a malformed one */
   readonly group: Group | undefined
-  /** There is something, but no place to go on from: the way on is a later time. */
+  /** There is something without a position: reading continues at a later time. */
   readonly unreadable: boolean
-  /** its own time, where at least that can be read, µs */
+  /** its time, if at least that can be read, µs */
   readonly unreadableUs?: number | undefined
 }
 
-/** An empty body, null and an empty object mean that there is none (the specification does not say). */
 export async function readFoundEntry(
   answer: Pick<Answer, 'body'>,
   options: SplitterOptions,
 ): Promise<FoundEntry> {
   const sample = new BodySample()
   const body = await bufferBody(answer, options.maxEntryBytes + WRAPPING_BYTES, sample)
-  return body ? foundIn(body, sample, options) : kept(sample, 'too_large')
+  return body ? foundIn(body, sample, options) : unreadableEntry(sample, 'too_large')
 }
 
-/** No place to go on from; its bytes are what there is of it. */
-function kept(sample: BodySample, reason: Quarantined['reason']): FoundEntry {
+function unreadableEntry(sample: BodySample, reason: Quarantined['reason']): FoundEntry {
   const group = { entries: Entries.none, quarantined: [sample.quarantined(reason)] }
   return { position: undefined, group, unreadable: true }
 }
@@ -120,42 +126,34 @@ function foundIn(body: Uint8Array, sample: BodySample, options: SplitterOptions)
     group = splitOne(body, { ...options, wrapper: 'log' })
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
-    return kept(sample, 'unreadable_page')
+    return unreadableEntry(sample, 'unreadable_page')
   }
   const { entries, quarantined } = group
   if (entries.count > 0)
     return { position: { id: entries.id(0), at: entries.at(0) }, group, unreadable: false }
   const [malformed] = quarantined
   if (!malformed) return { position: undefined, group: undefined, unreadable: false }
-  const { position, atUs } = readMalformed(malformed)
-  return { position, group, unreadable: position === undefined, unreadableUs: atUs }
+  const named = readMalformed(malformed)
+  return { ...named, group, unreadable: named.position === undefined }
 }
 
-/** Time of an entry without a time, µs. */
+/** Time of an entry without a readable time, µs: it counts as older than all others. */
 const NO_TIME = 0
 
-/**
- * A malformed entry may still have an id from which pages continue, unless it has half a surrogate pair, which no URL can
- * hold. Without a readable time it counts as older than all others.
- */
-function readMalformed({ reason, bytes }: Quarantined): {
-  position: Position | undefined
-  atUs: number | undefined
-} {
-  // Of one too large there is only the head, which is no JSON.
-  if (reason === 'too_large') return { position: undefined, atUs: undefined }
+/** A malformed entry may still have an id from which pages continue, if a URL can hold that id. */
+function readMalformed({ reason, bytes }: Quarantined): Pick<FoundEntry, 'position' | 'unreadableUs'> {
+  // Only the beginning of a large entry is kept, and that is no JSON.
+  if (reason === 'too_large') return { position: undefined }
   const { id = '', timestamp = '' } = textsOf(bytes)
   const at = parseInstantText(timestamp)
-  const atUs = Number.isSafeInteger(at) ? at : undefined
-  const named = id !== '' && id.length <= 1024 && id.isWellFormed()
-  return { position: named ? { id, at: atUs ?? NO_TIME } : undefined, atUs }
+  const unreadableUs = Number.isSafeInteger(at) ? at : undefined
+  const isUsable = id !== '' && id.length <= 1024 && id.isWellFormed()
+  return { position: isUsable ? { id, at: unreadableUs ?? NO_TIME } : undefined, unreadableUs }
 }
 
-// The newest entry, to check the end of the log. If only this request fails, reading continues without it.
+// The newest entry, to check the end of the log. Reading continues if only this request fails.
 
-const LATEST = '/api/v1/logs/audit/latest'
-
-/** Remembers what it shows. An entry dated in the future hides the newest of now, so it proves nothing. */
+/** Remembers the newest entry. A future-dated one hides it, and so proves nothing. */
 export async function readLatest(step: Step): Promise<Found> {
   const { cursor } = step
   const found = await tryLatest(step, 'live')
@@ -165,45 +163,34 @@ export async function readLatest(step: Step): Promise<Found> {
   return found
 }
 
-/** If this request alone fails, returns the failure. Throws errors that would meet any request. */
+/** Returns a failure of this request alone. Throws errors that any request would meet. */
 export async function tryLatest(step: PagingStep, priority: Priority): Promise<Found> {
   try {
-    return await readEntry(step, LATEST, priority)
+    return await readEntry(step, '/api/v1/logs/audit/latest', priority)
   } catch (error) {
     if (!(error instanceof ConnectorError) || isOfAll(error)) throw error
     return { position: undefined, group: undefined, serverAt: undefined, unreadable: false, failure: error }
   }
 }
 
-/** Nothing here is about one endpoint. */
-const ofAll: ReadonlySet<ErrorCode> = new Set([
-  'aborted',
-  'unauthorized',
-  'rate_limited',
-  'unreachable',
-  'tls_invalid',
-])
+const ofAll = new Set<ErrorCode>(['aborted', 'unauthorized', 'rate_limited', 'unreachable', 'tls_invalid'])
 
-/**
- * Whether the log is read by time elsewhere: at `knownUs`, at its newest entry, or behind that. If not, what cannot be read by
- * time is an outage, and nothing is passed. `latest` proves nothing: it only says where to look.
- */
+/** Any other request would have met this error too. */
+export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
+
+/** False in an outage: neither `knownUs` is readable, nor the newest entry, nor what follows it. */
 export async function isReadByTime(
   step: PagingStep,
   knownUs: number | undefined,
   priority: Priority,
 ): Promise<boolean> {
   if (knownUs !== undefined && (await anchorAt(step, knownUs, priority)).position) return true
-  const { position, unreadableUs } = await tryLatest(step, priority)
-  const newestUs = position?.at ?? unreadableUs ?? step.options.clock.now() * 1000
+  const newestUs = timeOf(await tryLatest(step, priority)) ?? step.options.clock.now() * 1000
   if ((await anchorAt(step, newestUs, priority)).position) return true
   return !(await anchorAt(step, newestUs + SECOND_US, priority)).unreadable
 }
 
-/** It would have met any other request too. */
-export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)
-
-/** Told once, and once more when it answers again: pages may lead to the end without it for ever. */
+/** Logs the first failure and the recovery only: reading may go on without `latest` forever. */
 export function logFailing({ cursor, options: { log } }: Step, failure: ConnectorError | undefined): void {
   if (failure && cursor.latestFails === undefined) {
     log.warn(
@@ -217,17 +204,14 @@ export function logFailing({ cursor, options: { log } }: Step, failure: Connecto
   }
 }
 
-// Whether the audit log's paths are there at all: a 404 alone may mean an empty log, or a wrong address.
-
-/** `search` without its `time` must be a 400 (spec §4.1). False if that is a 404 too. Throws ConnectorError for any other answer. */
+/** Tells an empty log from a wrong address: `search` without `time` must be a 400 (spec §4.1). */
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
   try {
     await client.touch('/api/v1/logs/audit/search', 'live', signal)
-    return true
   } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error
-    if (error.code === 'bad_request') return true
-    if (error.code === 'not_found') return false
-    throw error
+    const code = error instanceof ConnectorError ? error.code : undefined
+    if (code === 'not_found') return false
+    if (code !== 'bad_request') throw error
   }
+  return true
 }

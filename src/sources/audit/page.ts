@@ -1,43 +1,42 @@
-// One page of the audit log: the request, what a walk needs to know of its entries, and what follows a page that fails.
+// One page of the audit log: its request, what a walk needs to know of it, and its failures.
 import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import type { Entries } from '../../contracts/entries.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Finding, Priority, PageChunk, Quarantined } from '../../contracts/source.ts'
 import { MINUTE_MS } from '../../core/time.ts'
+import type { Answer } from '../http/client.ts'
 import { BodySample, bufferBody, OneBehind, readGroups } from '../http/groups.ts'
 import { isGone, isTooMuch, isUnreadable, withNextStep } from '../http/reply.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { anchorAt, tryLatest, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
-import { horizonUs } from './clock.ts'
+import { classify, isKnownMalformed, recordSent } from './cursor.ts'
 import type { AuditCursor } from './cursor.ts'
-import { isKnownMalformed } from './cursor.ts'
-import { classify, recordSent } from './own-fetches.ts'
+import { anchorAt, tryLatest, isOfAll, quarantinedBytes, reachUs } from './lookup.ts'
 import { BAD_TRIES, isCut, probeAfter } from './skip.ts'
 import type { QuarantinedPage } from './skip.ts'
+import { entryOptions, fromStart, horizonUs, lastChunk, middleChunk } from './step.ts'
 import type { PagingStep, Parts } from './step.ts'
-import { entryOptions, fromStart, lastChunk, middleChunk } from './step.ts'
 import { forgetFailures, MAX_TAKE } from './walk.ts'
 import type { Position, Walk } from './walk.ts'
 
-/** A page that holds one entry, or `from` itself and one entry. */
+/** A page of one entry; a server may include `from` itself. */
 const SINGLE_TAKE = 2
-/** An outage looks like too much: smaller than this no page is asked for on its account. */
+/** Narrowing ends here if the answers seem too large: an outage looks the same. */
 const LIGHT_TAKE = 100
-/** A page that cannot be smaller is left after this many failures, if a page elsewhere is good at each third of them. */
+/** The smallest page is left after so many failures, if other pages are good meanwhile. */
 export const LEAVE_TRIES = 3 * BAD_TRIES
-/** After this many failures a page is left even if its last answer was cut. */
+/** After so many failures a page is left even if its last answer was cut. */
 const CUT_TRIES = 6 * LEAVE_TRIES
-/** A position that answers only with server errors may be left this long after the first of them. */
+/** A position with server errors only may be left this long after the first one. */
 const LEAVE_AFTER_MS = 10 * MINUTE_MS
-/** After this many good narrowed pages the usual `take` is tried again. */
+/** After so many good narrowed pages the usual `take` is tried again. */
 const GOOD_PAGES = 20
 /** An id by the specification (§2.1), and the short ids of tests. */
 const PLAIN_ID = /^[\w-]{1,36}$/
 
-/** What is kept of a page that is left as unreadable. */
+/** What to keep of a page that is left as unreadable. */
 interface Left {
   readonly quarantined: readonly Quarantined[]
-  /** of so many elements that begin at or behind `walk.from`; undefined: nothing is kept */
+  /** elements quarantined, from `walk.from` on; undefined: none */
   readonly take: number | undefined
 }
 
@@ -45,58 +44,48 @@ interface Asked {
   readonly walk: Pick<Walk, 'from' | 'atLeast'>
   readonly priority: Priority
   readonly take: number
-  /** called when the answer's head is in, before its body is read */
-  answered?(serverAt: number | undefined, sentAt: number): void
 }
 
 interface PageRequest extends Asked {
   readonly walk: Walk
-  /** entries at or after this instant (µs) end a drain */
-  readonly stopUs: () => number | null
-  /** false for a walk that begins behind the head */
-  readonly passedHead: boolean
-  /** The page is complete: changes the cursor, which then goes out with the page's last part. */
+  /** The walk has passed the head already; absent: it has not. */
+  readonly passedHead?: boolean
+  /** called before the body is read */
+  answered?(serverAt: number | undefined, sentAt: number): void
+  /** The page is complete: changes the cursor, which the page's last chunk stores. */
   complete(view: PageView): Partial<PageChunk>
-  /** The page stays unreadable while others are good: the walk goes on behind it. */
+  /** The page stays unreadable while others are good: the walk continues after it. */
   leave(take: number | undefined): void
-  /** The API does not know `walk.from`, or answers to it with errors alone. Absent: that is thrown. */
-  gone?(error: ConnectorError): Partial<PageChunk>
+  /** The API does not know `walk.from`, or answers with errors only. Absent: that is thrown. */
+  readonly gone?: (error: ConnectorError) => Partial<PageChunk>
 }
 
-/** What is known of the answer once its head is in. */
-interface Exchange {
-  answered: boolean
-  horizonUs: number
-}
-
-/** A page that holds one element which is not known yet. */
+/** A page of one element that is not known yet. */
 const singleTake = ({ atLeast = 0 }: Asked['walk']): number => Math.max(SINGLE_TAKE, atLeast)
 
 const pathOf = ({ id }: Pick<Position, 'id'>, take: number) =>
   `/api/v1/logs/audit?from=${encodeURIComponent(id)}&take=${take}`
 
-/** What a walk needs to know of a page to decide where to go next. */
+/** What a walk needs to know of a page. */
 export interface PageView {
-  /** elements, the malformed ones too */
+  /** elements, malformed ones included */
   count: number
   malformed: number
   /** the last entry that is not dated in the future */
   last: Position | null
-  /** the last entry, however it is dated */
+  /** the last entry, even if dated in the future */
   lastOfAll: Position | null
   newestUs: number
-  /** Infinity: no entry but in the future */
+  /** Infinity: only future-dated entries */
   oldestUs: number
-  /** entries that follow the one at which the page begins */
-  behind: number
-  /** the page holds the head, or goes past it */
+  /** entries after `walk.from` */
+  after: number
+  /** the page reaches the head */
   passedHead: boolean
-  /** entries behind the head: what a poll is for */
+  /** entries after the head */
   beyond: number
-  /** of these, fetches of our own */
+  /** of these, own fetches */
   own: number
-  /** the page's last entry is at or after the stop line */
-  pastStop: boolean
   metLost: boolean
   pastLost: boolean
   /** where later polls may begin, oldest first */
@@ -104,17 +93,16 @@ export interface PageView {
 }
 
 const freshView = (passedHead: boolean): PageView => ({
-  ...{ count: 0, malformed: 0, behind: 0, beyond: 0, own: 0, newestUs: 0, oldestUs: Infinity, marks: [] },
-  ...{ last: null, lastOfAll: null, passedHead, pastStop: false, metLost: false, pastLost: false },
+  ...{ count: 0, malformed: 0, after: 0, beyond: 0, own: 0, newestUs: 0, oldestUs: Infinity, marks: [] },
+  ...{ last: null, lastOfAll: null, passedHead, metLost: false, pastLost: false },
 })
 
-/** Goes over a group in order and adds it to the view. Returns what a person should know of. */
 function lookOver(
   { options, cursor }: PagingStep,
-  { walk: { from }, stopUs }: PageRequest,
+  from: Position,
   view: PageView,
   { entries, quarantined }: Group,
-  horizonUs: number,
+  futureUs: number,
 ): readonly Finding[] {
   const findings: Finding[] = []
   const { head, lost } = cursor
@@ -125,12 +113,11 @@ function lookOver(
     const at = entries.times[i] as number
     const kind = classify(cursor.fetches, entries, i, options)
     if (kind === 'foreign') findings.push({ kind: 'foreign_fetch', index: i })
-    view.behind = isAt(from, entries, i) ? 0 : view.behind + 1
-    // What is dated in the future is shipped, but reading does not continue from it.
-    if (at > horizonUs) continue
+    view.after = isAt(from, entries, i) ? 0 : view.after + 1
+    if (at > futureUs) continue
+    lastIndex = i
     if (at > view.newestUs) view.newestUs = at
     if (at < view.oldestUs) view.oldestUs = at
-    lastIndex = i
     if (lost !== null && at >= lost.at) {
       if (isAt(lost, entries, i)) view.metLost = true
       else if (at > lost.at) view.pastLost = true
@@ -139,14 +126,14 @@ function lookOver(
       view.passedHead = true
       view.beyond = 0
       view.own = 0
-      // Entries before the head have left their marks already.
+      // Earlier pages left the marks before the head.
       view.marks = []
       continue
     }
     view.beyond++
     if (kind === 'own') {
       view.own++
-      // Met for the first time.
+      // Only fetches after the head are new.
       if (view.passedHead) options.reporter.ownFetch(Math.max(0, options.clock.now() - at / 1000))
     }
     if (isMark(entries.count - 1 - i)) view.marks.push({ id: entries.id(i), at })
@@ -154,14 +141,12 @@ function lookOver(
   if (entries.count > 0) view.lastOfAll = positionAt(entries, entries.count - 1)
   if (lastIndex >= 0) {
     view.last = positionAt(entries, lastIndex)
-    const stopsAtUs = stopUs()
-    view.pastStop = stopsAtUs !== null && view.last.at >= stopsAtUs
     if (head === null || view.last.at > head.at) view.passedHead = true
   }
   return findings
 }
 
-/** The last entry, and those that are 1, 2, 4, … before it: the nearer to the end, the closer together. */
+/** The last entry, and those 1, 2, 4, … before it: closer together near the end. */
 const isMark = (fromEnd: number): boolean => (fromEnd & (fromEnd - 1)) === 0
 
 const isAt = ({ id, at }: Position, entries: Entries, index: number): boolean =>
@@ -172,82 +157,67 @@ const positionAt = (entries: Entries, index: number): Position => ({
   at: entries.at(index),
 })
 
-/** Asks for the page: its entries as they come in. */
-function groupsOf(step: PagingStep, request: Asked, exchange: Exchange, sample?: BodySample) {
-  const { options, cursor, signal } = step
-  const { walk, take, priority } = request
+function groupsOf(
+  { options, cursor, signal }: PagingStep,
+  { walk, take, priority }: Asked,
+  onAnswer?: (answer: Answer) => void,
+  sample?: BodySample,
+) {
   return options.client.get(pathOf(walk.from, take), priority, signal, (answer) => {
     const at = answer.serverAt ?? answer.sentAt
     recordSent(cursor.fetches, at)
     recordSent(options.sentTimes, at)
-    request.answered?.(answer.serverAt, answer.sentAt)
-    exchange.answered = true
-    exchange.horizonUs = horizonUs(step, answer.serverAt)
-    // Only a page that is alone in its answer is worth its bytes: a larger one is asked for again in pieces.
-    return readGroups(answer, entryOptions(step.options), take <= singleTake(walk) ? sample : undefined)
+    onAnswer?.(answer)
+    // Only the smallest page is quarantined as bytes: a larger one is requested again in pieces.
+    return readGroups(answer, entryOptions(options), take <= singleTake(walk) ? sample : undefined)
   })
 }
 
-/**
- * Reads one page from `walk.from`: it makes progress, finds nothing, or fails. A failure is tried again at the same place, until
- * pages elsewhere prove that it is this place which fails; a place that only fails with errors of the server then counts as gone
- * (`not_found`). What it throws else says nothing of this page.
- */
+/** Reads the page at `walk.from`, or handles its failure. Throws errors of any request. */
 export async function* readPage(step: PagingStep, request: PageRequest): Parts {
-  const { walk, take } = request
+  const { walk, take, passedHead = false } = request
   const sample = new BodySample()
-  const view = freshView(request.passedHead)
-  const exchange = { answered: false, horizonUs: horizonUs(step) }
+  const view = freshView(passedHead)
   const behind = new OneBehind()
-  const opening = new Opening(view)
-  const partOf = (group: Group) => {
-    const findings = lookOver(step, request, view, group, exchange.horizonUs)
-    return opening.release(group).map((one) => shippable(step, one, one === group ? findings : []))
+  const opening = new Opening()
+  let answered = false
+  let futureUs = Infinity
+  const onAnswer = ({ serverAt, sentAt }: Answer) => {
+    request.answered?.(serverAt, sentAt)
+    answered = true
+    futureUs = horizonUs(step, serverAt)
+  }
+  const chunksOf = (group: Group) => {
+    const findings = lookOver(step, walk.from, view, group, futureUs)
+    return opening.release(group, view).map((one) => shippable(step, one, one === group ? findings : []))
   }
   let last: Partial<PageChunk> | undefined
   try {
-    for await (const group of groupsOf(step, request, exchange, sample)) {
-      for (const ready of behind.next(group)) for (const part of partOf(ready)) yield middleChunk(step, part)
+    for await (const group of groupsOf(step, request, onAnswer, sample)) {
+      for (const ready of behind.next(group))
+        for (const chunk of chunksOf(ready)) yield middleChunk(step, chunk)
     }
-    const parts = behind.last ? partOf(behind.last) : []
-    last = parts.pop()
-    for (const part of parts) yield middleChunk(step, part)
+    const chunks = behind.last ? chunksOf(behind.last) : []
+    last = chunks.pop()
+    for (const chunk of chunks) yield middleChunk(step, chunk)
     if (isTooSmall(walk, take, view)) {
       yield lastChunk(step, last)
       return
     }
-    opening.end(step.cursor)
+    opening.end(view, step.cursor)
   } catch (error) {
-    yield await failed(step, request, error, exchange.answered, sample)
+    yield isGone(error)
+      ? leaveGone(step, request, error as ConnectorError)
+      : await failPage(step, request, failureOf(error, answered, request, sample))
     return
   }
-  countGoodPage(walk)
+  forgetFailures(walk)
+  if (walk.narrowTake !== null && ++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
   const outcome = request.complete(view)
   yield lastChunk(step, { ...last, ...outcome })
 }
 
-/** Throws what says nothing of this page: a host that cannot be reached, a refused key, a login page. */
-async function failed(
-  step: PagingStep,
-  request: PageRequest,
-  error: unknown,
-  answered: boolean,
-  sample: BodySample,
-): Promise<PageChunk> {
-  let gone = error
-  try {
-    if (!isGone(error)) return await failPage(step, request, failureOf(error, answered, request, sample))
-  } catch (thrown) {
-    gone = thrown
-  }
-  if (!isGone(gone) || !request.gone) throw gone
-  return lastChunk(step, request.gone(gone as ConnectorError))
-}
-
-/**
- * A page that is full, and shows nothing to go on from: malformed elements alone name no place, nor does `from` itself, where a
- * server includes it. A larger page shows what follows.
- */
+/** A full page of malformed elements, or of `from` alone: only a larger page shows what follows. */
 function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: PageView): boolean {
   const isAlone = lastOfAll === null || (lastOfAll.id === walk.from.id && count - malformed === 1)
   if (!isAlone || count < take || take >= MAX_TAKE) return false
@@ -257,31 +227,23 @@ function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: P
   return true
 }
 
-/**
- * The malformed elements that a page begins with wait until an entry follows: an array in which nothing is
- * an entry may be an error of the server, such as `[null]` or `[{"error":…}]`.
- */
+/** Keeps back malformed elements until an entry follows: an array of them may be a server error. */
 class Opening {
-  readonly #view: PageView
   readonly #held: Group[] = []
 
-  constructor(view: PageView) {
-    this.#view = view
-  }
-
-  /** Groups that may go out now that `group` was looked at. Throws NoEntry if too much waits. */
-  release(group: Group): readonly Group[] {
+  /** Adds a group; returns those to ship now. Throws NoEntry if too much is kept back. */
+  release(group: Group, view: PageView): readonly Group[] {
     this.#held.push(group)
-    if (!isNoEntry(this.#view)) return this.#held.splice(0)
+    if (!isNoEntry(view)) return this.#held.splice(0)
     const usedBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
     if (usedBytes > TRANSACTION_BYTES) throw new NoEntry(this.#quarantined)
     return []
   }
 
-  /** The page is whole. Throws NoEntry, except for elements that were quarantined before. */
-  end(cursor: AuditCursor): void {
+  /** The page is complete. Throws NoEntry, except for elements already quarantined. */
+  end(view: PageView, cursor: AuditCursor): void {
     const quarantined = this.#quarantined
-    if (isNoEntry(this.#view) && !isKnownMalformed(cursor, quarantined)) throw new NoEntry(quarantined)
+    if (isNoEntry(view) && !isKnownMalformed(cursor, quarantined)) throw new NoEntry(quarantined)
   }
 
   get #quarantined(): readonly Quarantined[] {
@@ -302,13 +264,13 @@ class NoEntry extends ConnectorError {
 
 interface Failure {
   readonly error: ConnectorError
-  /** A page of this size or less is not narrowed, or only once a page elsewhere is good. */
+  /** A page of this size is not narrowed, or only while other pages are good. */
   readonly leastTake: number
-  /** what is kept where the page is left; undefined: the server answers with errors alone, and there is nothing to keep */
+  /** undefined: there are only server errors, so nothing to keep */
   readonly left: Left | undefined
 }
 
-/** Throws what says nothing of this page: a host that cannot be reached, a refused key, a login page. */
+/** Throws errors of any request: an unreachable host, a refused key, a login page. */
 function failureOf(
   error: unknown,
   answered: boolean,
@@ -319,7 +281,6 @@ function failureOf(
     const { quarantined } = error
     return { error, leastTake: take, left: { quarantined, take: quarantined.length } }
   }
-  // Only what the API itself sent as its page can be a bad page. What is too much may be an outage.
   if (isUnreadable(error) && answered) {
     const left = sample.isEmpty
       ? { quarantined: [], take: undefined }
@@ -341,20 +302,20 @@ async function failPage(
   walk.badTries++
   const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
   let outcome: Partial<PageChunk> | undefined
-  let next = 'it is asked for again'
+  let next = 'nothing is skipped, it is asked for again'
   if (take > leastTake) {
     next += `, then in smaller pages${left ? ', until the one entry is found that is at fault' : ''}`
     if (walk.badTries >= BAD_TRIES) narrow(walk, take)
   } else if (walk.badTries % BAD_TRIES === 0) {
     if (!(await isReadElsewhere(step, request, left ? 1 : take))) {
-      // All pages fail: that is no fault of this one.
+      // All pages fail: this one is not at fault.
       forgetFailures(walk)
       if (left) walk.narrowTake = null
     } else if (!left && take > SINGLE_TAKE) narrow(walk, take)
     else if (walk.badTries >= LEAVE_TRIES && isWaitedFor) {
       forgetFailures(walk)
       walk.narrowTake = null
-      if (!left) throw new NoAnswer(error)
+      if (!left) return leaveGone(step, request, new NoAnswer(error))
       outcome = { quarantined: left.quarantined }
       request.leave(left.take)
       next =
@@ -364,14 +325,19 @@ async function failPage(
   return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)}: ${next}`), ...outcome })
 }
 
-/** False if an earlier answer held more, so this one was cut: the longest is to be quarantined. */
+function leaveGone(step: PagingStep, { gone }: PageRequest, error: ConnectorError): PageChunk {
+  if (!gone) throw error
+  return lastChunk(step, gone(error))
+}
+
+/** False if the answer is cut: an earlier one was longer, and that one is to be quarantined. */
 function isWhole(walk: Walk, left: Left): boolean {
   const bytes = quarantinedBytes(left)
   walk.mostBadBytes = Math.max(bytes, walk.mostBadBytes ?? 0)
   return !isCut(bytes, walk.mostBadBytes) || walk.badTries >= CUT_TRIES
 }
 
-/** A position that answered only with server errors for ten minutes, while other pages were good, counts as gone. */
+/** Other pages were good: such a position counts as gone. */
 export class NoAnswer extends ConnectorError {
   constructor(cause: ConnectorError) {
     super('not_found', `${cause.message}; it failed for ten minutes while other pages were good`, { cause })
@@ -384,43 +350,35 @@ function narrow(walk: Walk, take: number): void {
   walk.narrowTake = take > 100 ? 100 : take > 10 ? 10 : 1
 }
 
-/** Whether a page is good at another place: behind the entry that led here, or one found by time, or the newest. */
+/** Whether a page is good at the entry before `from`, at one found by time, or at the newest. */
 async function isReadElsewhere(
   step: PagingStep,
   { walk, priority }: PageRequest,
   take: number,
 ): Promise<boolean> {
-  const elsewhere = [
+  const places = [
     async () =>
       walk.before ??
       (await anchorAt(step, probeAfter(walk.from.at || reachUs(step)).atUs, priority)).position,
     async () => (await tryLatest(step, priority)).position,
   ]
-  for (const find of elsewhere) if (await isReadAt(step, find, { walk, priority, take })) return true
+  for (const find of places) {
+    try {
+      const from = await find()
+      if (!from || from.id === walk.from.id) continue
+      let isGood = true
+      for await (const { entries } of groupsOf(step, { walk: { from }, priority, take }))
+        isGood &&= entries.count > 0
+      if (isGood) return true
+    } catch (error) {
+      if (!(error instanceof ConnectorError) || (isOfAll(error) && error.code !== 'unreachable')) throw error
+    }
+  }
   return false
 }
 
-async function isReadAt(
-  step: PagingStep,
-  find: () => Promise<Position | undefined>,
-  { walk, priority, take }: Pick<PageRequest, 'walk' | 'priority' | 'take'>,
-): Promise<boolean> {
-  try {
-    const place = await find()
-    if (!place || place.id === walk.from.id) return false
-    const page = { walk: { from: place }, priority, take }
-    const exchange = { answered: false, horizonUs: 0 }
-    let isGood = true
-    for await (const { entries } of groupsOf(step, page, exchange)) isGood &&= entries.count > 0
-    return isGood
-  } catch (error) {
-    if (!(error instanceof ConnectorError) || (isOfAll(error) && error.code !== 'unreachable')) throw error
-    return false
-  }
-}
-
-/** Whether what is kept as bytes is all that there is before this entry; the error where the page that would show it failed. */
-export async function isRightBehind(
+/** Whether entry `id` directly follows the quarantined page; the error if that is unknown. */
+export async function isRightAfter(
   step: PagingStep,
   { id }: Position,
   kept: QuarantinedPage | undefined,
@@ -441,19 +399,13 @@ export async function isRightBehind(
   return false
 }
 
-/** The same text at each try, so that the log shows one problem. An id of any other kind may be content. */
+/** The same at each try, so that the log shows one problem. Other ids may be content. */
 function nameOf({ walk: { from }, take }: PageRequest): string {
-  return `the page behind ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
+  return `the page after ${PLAIN_ID.test(from.id) ? `entry ${from.id}` : 'the last entry'} (take=${take})`
 }
 
-/** Nothing before the start is shipped; findings name entries by index, so they fall with a group that is cut. */
+/** Findings name entries by index, so they are dropped with a group that is cut. */
 function shippable(step: PagingStep, group: Group, findings: readonly Finding[]): Partial<PageChunk> {
   const shipped = fromStart(step, group)
   return shipped.entries === group.entries ? { ...group, findings } : shipped
-}
-
-function countGoodPage(walk: Walk): void {
-  forgetFailures(walk)
-  if (walk.narrowTake === null) return
-  if (++walk.goodPages >= GOOD_PAGES) walk.narrowTake = null
 }

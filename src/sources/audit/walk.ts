@@ -1,35 +1,37 @@
-// One walk through the audit log, page by page: live reading, lookback, a job, the first look at the dates. Pure.
-import { ConnectorError } from '../../core/errors.ts'
+// A walk through the audit log, page by page, as every reader makes it. Pure.
+import type { ConnectorError } from '../../core/errors.ts'
 import type { PageView } from './page.ts'
-import { probeAfter, quarantinedPage } from './skip.ts'
+import { probeAfter } from './skip.ts'
 import type { Probe } from './skip.ts'
+import { badReply } from './step.ts'
 
 /*
- * The machine. Each step makes progress, finds nothing, or fails. After a failure the same request is sent again; `page.ts`
- * narrows it, and calls a page unreadable, or gone, only while pages elsewhere are good. `moveOn` alone decides what comes next:
+ * The state machine. A failed request is sent again; `page.ts` narrows it. A page is gone after a 404 or
+ * 400, and unreadable, or gone after server errors, only while other pages are good. `moveOn` alone
+ * decides what comes next:
  *
  *   state        step                            outcome                             next
  *   page         reads the page at `from`        progress                            page, where this one ended
  *                                                nothing follows `from`              check_end
- *                                                malformed elements alone            check_end; skip where they fill the page
- *                                                unreadable                          skip
+ *                                                malformed elements alone            check_end
+ *                                                unreadable, or full of such         skip
  *                                                gone                                find
  *   page_again   the same                        nothing                             find
  *                                                malformed elements alone            skip
  *                                                all else                            as in page
- *   check_end    asks for the newest entry       later: it is behind `from`          page_again
+ *   check_end    asks for the newest entry       later: it is after `from`          page_again
  *                                                unproven                            page
  *   find         searches for a place by time    found                               page, there
- *   skip         searches behind the unreadable  found                               page, there
+ *   skip         searches after the unreadable  found                               page, there
  *
- * A walk in state `skip` has a `probe` (`skip.ts`). Each walk itself decides when it is over, and what to do with a page that
- * does not advance. Lookback checks no end: it knows which entry comes last. It looks for its place only where it begins.
+ * A walk skips while it has a `probe` (`skip.ts`). Each reader decides itself when its walk is over and
+ * what to do with a page that does not advance. Lookback never checks the end: it knows the last entry.
  */
 
-/** An entry's place in the feed. */
+/** Identifies an entry in the feed. */
 export interface Position {
   readonly id: string
-  /** its own time, µs */
+  /** the entry's own time, µs */
   readonly at: number
 }
 
@@ -38,21 +40,21 @@ export interface Walk {
   from: Position
   /** the position whose page led to `from`; absent: none did */
   before?: Position
-  /** `take` after narrowing around a bad page; null: the usual */
+  /** `take` after narrowing around a bad page; null: the usual one */
   narrowTake: number | null
-  /** how often the page at `from` failed in a row, or what is found by time in its place */
+  /** failures in a row of the page at `from`, or of the search that replaces it */
   badTries: number
-  /** bytes of the largest of these answers, where their bytes are kept; absent: none were */
+  /** the most bytes that these answers had to quarantine; absent: none had any */
   mostBadBytes?: number
-  /** when the first of these failures was, epoch ms; absent: there was none */
+  /** time of the first of these failures, epoch ms; absent: none */
   failingSince?: number
-  /** elements that a page must hold to show one behind the malformed ones that follow `from`; absent: none follow it */
+  /** `take` that shows what follows malformed elements after `from`; absent: there are none */
   atLeast?: number
   /** good pages since the last narrowing */
   goodPages: number
-  /** the page at `from` stays unreadable even alone: the way on by `search` */
+  /** where to search on, since the page at `from` stays unreadable; null: it does not */
   probe: Probe | null
-  /** ids at which the last pages ended: one seen again is a feed that does not advance */
+  /** ids at which the last pages ended: if one comes again, the feed does not advance */
   ends: string[]
   stuckPages: number
 }
@@ -62,30 +64,30 @@ export function walkFrom(from: Position): Walk {
   return { state, from, narrowTake: null, badTries: 0, goodPages: 0, probe: null, ends: [], stuckPages: 0 }
 }
 
-/** What follows `from` on a page. `future`: nothing but entries dated in the future; `repeated`: nothing, but others come before it. */
+/** `future`: only future-dated entries follow; `repeated`: none, but others come before `from`. */
 type PageOutcome = 'progress' | 'nothing' | 'repeated' | 'malformed' | 'future'
 
-export function outcomeOf({ from }: Walk, view: PageView): PageOutcome {
-  const { count, malformed, behind, last } = view
+export function outcomeOf({ from }: Walk, { count, malformed, after, last }: PageView): PageOutcome {
   // A server may include `from` itself.
-  if (behind === 0 && count - malformed > 1) return 'repeated'
-  if (behind === 0) return malformed > 0 ? 'malformed' : 'nothing'
+  if (after === 0 && count - malformed > 1) return 'repeated'
+  if (after === 0) return malformed > 0 ? 'malformed' : 'nothing'
   return last === null || last.id === from.id ? 'future' : 'progress'
-}
-
-/** Up to `behindUs` all is read; `take`: so many elements of the page at `from` are quarantined. */
-interface Unreadable {
-  readonly behindUs: number
-  readonly take: number | undefined
 }
 
 export type Outcome =
   | { readonly is: 'progress' | 'found'; readonly at: Position }
   | { readonly is: 'nothing' | 'gone' | 'later' | 'unproven' }
-  | ({ readonly is: 'malformed'; readonly isFull: boolean } & Unreadable)
-  | ({ readonly is: 'unreadable' } & Unreadable)
+  | Unreadable
 
-/** Decides where the walk reads next. */
+interface Unreadable {
+  /** `malformed`: the page is not full, so an entry may follow */
+  readonly is: 'malformed' | 'unreadable'
+  /** everything up to here is read, µs */
+  readonly readToUs: number
+  /** so many elements of the page at `from` are quarantined; undefined: none */
+  readonly take: number | undefined
+}
+
 export function moveOn(walk: Walk, outcome: Outcome): void {
   const isAgain = walk.state === 'page_again'
   switch (outcome.is) {
@@ -96,7 +98,7 @@ export function moveOn(walk: Walk, outcome: Outcome): void {
     case 'found':
       forgetFailures(walk)
       delete walk.before
-      // It may be an earlier one of the same second: what follows it is met again.
+      // It may be an earlier entry of the same second: those after it come again.
       walk.ends = []
       walk.stuckPages = 0
       goTo(walk, outcome.at)
@@ -115,12 +117,11 @@ export function moveOn(walk: Walk, outcome: Outcome): void {
       walk.state = 'page'
       break
     case 'malformed':
-      // A page that is not full proves nothing.
-      if (outcome.isFull || isAgain) skipBehind(walk, outcome)
+      if (isAgain) skipUnreadable(walk, outcome)
       else walk.state = 'check_end'
       break
     case 'unreadable':
-      skipBehind(walk, outcome)
+      skipUnreadable(walk, outcome)
   }
 }
 
@@ -131,10 +132,10 @@ function goTo(walk: Walk, at: Position): void {
   walk.from = at
 }
 
-function skipBehind(walk: Walk, { behindUs, take }: Unreadable): void {
+function skipUnreadable(walk: Walk, { readToUs, take }: Unreadable): void {
   forgetFailures(walk)
   walk.state = 'page'
-  walk.probe = probeAfter(behindUs, quarantinedPage(walk, take))
+  walk.probe = probeAfter(readToUs, take === undefined ? undefined : { from: walk.from.id, take })
 }
 
 /** The page at `walk.from` was good, the walk leaves it, or other pages fail too. */
@@ -146,27 +147,21 @@ export function forgetFailures(walk: Walk): void {
 
 export const MAX_TAKE = 1000
 
-/** How many elements to ask for, where `usual` are asked for of a place about which nothing is known. */
+/** How many elements to request; `usual`: where the walk has met no trouble. */
 export const takeAt = ({ atLeast = 0, narrowTake }: Walk, usual: number): number =>
   Math.min(MAX_TAKE, Math.max(atLeast, narrowTake ?? usual))
 
-/** Page ends that are remembered, to see a feed that goes in circles. */
+/** How many page ends are remembered. */
 const ENDS_LENGTH = 8
-/** A page that does not advance is asked for so often before the walk gives up. */
+/** A walk gives up after so many pages that do not advance. */
 export const STUCK_PAGES = 3
 
-/** Records where a page ends. True when the feed goes in circles: one of the last pages ended there too. The caller raises the alarm. */
-export function recordEnd(walk: Walk, { last }: PageView): boolean {
-  if (!last) return false
-  const isCircling = walk.ends.includes(last.id)
-  walk.stuckPages = isCircling ? walk.stuckPages + 1 : 0
-  if (!isCircling) walk.ends = [...walk.ends, last.id].slice(-ENDS_LENGTH)
-  return isCircling
+/** Undefined if the page advances. Otherwise the fault: it ends where one of the last pages did. */
+export function recordEnd(walk: Walk, last: Position): ConnectorError | undefined {
+  const isStuck = walk.ends.includes(last.id)
+  walk.stuckPages = isStuck ? walk.stuckPages + 1 : 0
+  if (!isStuck) walk.ends = [...walk.ends, last.id].slice(-ENDS_LENGTH)
+  return isStuck
+    ? badReply('A page of GET /api/v1/logs/audit does not advance: it ends where an earlier one did')
+    : undefined
 }
-
-/** The alarm. */
-export const stuckPage = () =>
-  new ConnectorError(
-    'bad_reply',
-    'A page of GET /api/v1/logs/audit does not advance: it ends where an earlier one did',
-  )

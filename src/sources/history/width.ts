@@ -76,7 +76,7 @@ const chanceOf = ({ came, lost }: Width, failures: number): number =>
 const isChance = (width: Width, failures: number): boolean =>
   failures < 2 || chanceOf(width, failures) >= UNLIKELY
 
-/** Five at least: where a good line has just become a flaky one, earlier answers say nothing of it. */
+/** Five at least: if a good line has just become flaky, earlier answers prove nothing. */
 export const isSurelyNoChance = (width: Width, failures: number): boolean =>
   failures > 4 && chanceOf(width, failures) < VERY_UNLIKELY
 

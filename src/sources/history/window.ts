@@ -35,7 +35,7 @@ export interface Window {
   readonly version: HistoryVersion
   /** v1 rows may have no time: the window is a UTC day, or the elapsed part of the open one */
   readonly isDay: boolean
-  /** it can be split in halves */
+  /** it can be halved */
   readonly divisible: boolean
 }
 
@@ -164,7 +164,8 @@ export async function* readWindow(
       }
     }
   } catch (caught) {
-    if (!isAboutWindow(caught, seen.answered)) throw withAdvice(caught, window.version)
+    if (!isAboutWindow(caught, seen.answered))
+      throw withAdvice(caught, window.version, cursor.v2From !== null)
     error = caught
   }
   const omitted = naming?.omitted ?? 0
@@ -307,17 +308,17 @@ function recordTimes(
 
 /**
  * v2 is not available everywhere yet (spec §9): its absence is reported with the remedy, and never
- * a reason to read v1.
+ * a reason to read v1. `hasAnswered`: v2 events were read before.
  */
-function withAdvice(error: unknown, version: HistoryVersion): unknown {
+function withAdvice(error: unknown, version: HistoryVersion, hasAnswered: boolean): unknown {
   if (!(error instanceof ConnectorError) || version === 'v1') return error
   const { code, message } = error
   if (code !== 'not_found' && code !== 'forbidden' && code !== 'misconfigured') return error
-  return new ConnectorError(
-    code,
-    `${message.split(': ', 1)[0] ?? message}: either this workspace has no version 2 of the history API yet: set history.version: v1; or the key lacks the permission for the history: grant it. See docs/sources/history.md`,
-    { cause: error },
-  )
+  const advice =
+    code === 'forbidden' && hasAnswered
+      ? 'the key has lost the permission for the history: grant it'
+      : 'either this workspace has no version 2 of the history API yet: set history.version: v1; or the key lacks the permission for the history: grant it. See docs/sources/history.md'
+  return new ConnectorError(code, `${message.split(': ', 1)[0] ?? message}: ${advice}`, { cause: error })
 }
 
 /** New entries of `kind` before this instant (µs) are late: live reading had passed it. */

@@ -12,6 +12,7 @@ import type { StreamReporter } from '../../contracts/reporter.ts'
 import type { RateLimiting } from './permits.ts'
 import { takePermit } from './permits.ts'
 import {
+  GONE,
   abandon,
   adviceOn,
   adviceOnLimit,
@@ -71,9 +72,7 @@ export interface Ask {
   readonly orNone?: boolean
   /** Every status and media type is an answer here: `use` decides by the answer's head. */
   readonly asIs?: boolean
-  /**
-   * Called with the server's clock if it rejects the request: a time in it may be in the future.
-   */
+  /** Called with the server's clock if it rejects the request: its time may be in the future. */
   readonly invalid?: (serverAt: number | undefined) => void
   /** For an answer that may take longer than a page. */
   readonly limits?: BodyLimits
@@ -82,6 +81,7 @@ export interface Ask {
 export class Client {
   readonly #options: ClientOptions
   readonly #keyReader: SecretLook
+  #hasAnswered = false
 
   constructor(options: ClientOptions) {
     this.#options = options
@@ -227,6 +227,7 @@ export class Client {
   async #check(ask: Ask, key: string, reply: HttpReply): Promise<void> {
     if (reply.status !== 200 && reply.status !== 201) throw await this.#refusal(ask, key, reply)
     checkType(ask, reply)
+    this.#hasAnswered = true
   }
 
   /** Its body is not read: it could be anything. The status is all that matters. */
@@ -251,7 +252,11 @@ export class Client {
         retryAfterMs: 0,
       })
     const advice =
-      code === 'rate_limited' ? adviceOnLimit(hintMs) : adviceOn(code, this.#options.apiKey.source)
+      code === 'rate_limited'
+        ? adviceOnLimit(hintMs)
+        : code === 'not_found' && this.#hasAnswered
+          ? GONE
+          : adviceOn(code, this.#options.apiKey)
     // 0 is our own code for a blocked source: the key has changed. From a server it means no time.
     const blockedMs = hintMs === 0 ? undefined : hintMs
     return new ConnectorError(code, `${where}: ${advice}`, {

@@ -18,7 +18,7 @@ const RESERVED_MS = 5 * SECOND_MS
 /** By priority. */
 const priorities: readonly Priority[] = ['live', 'lookback', 'job']
 /** The share of the limit that a priority leaves to those before it, beyond its minimum. */
-const reservedShare: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
+const shareLeft: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
 
 /** Requests per rolling minute that each priority gets, regardless of the others. */
 export const guaranteedOf = (allowed: number): number => Math.max(2, Math.ceil(allowed / 10))
@@ -35,7 +35,7 @@ interface RateLimiterOptions {
   readonly clock: Clock
   readonly random: Random
   readonly store: RateLimitStore
-  /** There is no live reading: no priority reserves a share. */
+  /** There is no live reading: no priority leaves a share. */
   readonly jobsOnly?: boolean
 }
 
@@ -64,8 +64,8 @@ export class RateLimiter {
   readonly #inFlightOf: Record<Priority, number> = { live: 0, lookback: 0, job: 0 }
   /** of these, not sent yet: their permit is being saved */
   #unsent = 0
-  /** permits that the store already counts as used */
-  #reserved = 0
+  /** permits left of the block that the store counts as used */
+  #stored = 0
   #blockedUntil = 0
   readonly #allowance: Allowance
   #loaded: Promise<void> | undefined
@@ -78,9 +78,7 @@ export class RateLimiter {
     this.#allowance = new Allowance(options.limit)
   }
 
-  /**
-   * Loads the record of the last minute, once; `acquire` waits for it. Throws as the store does.
-   */
+  /** Loads the last minute's record, once; `acquire` waits for it. Throws as the store does. */
   load(): Promise<void> {
     return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
   }
@@ -170,12 +168,12 @@ export class RateLimiter {
     // A write under way may not include it yet.
     await this.#saving
     // The store counts from here on again: no permit of the previous block may be used.
-    this.#reserved = 0
-    await this.#reserve()
+    this.#stored = 0
+    await this.#saveBlock()
   }
 
   /**
-   * Saves the exact window: after a clean restart reserved but unused permits are free. A window
+   * Saves the exact window: after a clean restart the unused permits of the block are free. A window
    * that was not loaded is not overwritten.
    */
   async close(): Promise<void> {
@@ -202,7 +200,7 @@ export class RateLimiter {
   /** The permits that this priority may use beyond its minimum. */
   #maxFor(priority: Priority): number {
     const allowed = this.#allowed
-    return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : reservedShare[priority]))
+    return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : shareLeft[priority]))
   }
 
   /** Permits reserved for priorities before this one: their missing minimum, else one each. */
@@ -312,14 +310,14 @@ export class RateLimiter {
   async #record(): Promise<void> {
     this.#unsent++
     try {
-      while (this.#reserved <= 0) await this.#reserve()
-      this.#reserved--
+      while (this.#stored <= 0) await this.#saveBlock()
+      this.#stored--
     } finally {
       this.#unsent--
     }
   }
 
-  #reserve(): Promise<void> {
+  #saveBlock(): Promise<void> {
     const block = Math.ceil(this.#options.limit() / 6)
     return (this.#saving ??= this.#save(block).finally(() => (this.#saving = undefined)))
   }
@@ -336,7 +334,7 @@ export class RateLimiter {
       ...this.#allowance.stored(now),
     }
     await store.save(JSON.stringify(stored))
-    this.#reserved = block
+    this.#stored = block
   }
 
   async #load(): Promise<void> {

@@ -8,7 +8,7 @@ import type { StreamReporter } from '../../contracts/reporter.ts'
 import { Guard } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
-import type { SecretSource } from '../../core/secret.ts'
+import type { Secret } from '../../core/secret.ts'
 import type { BodyLimits, Deadline } from './deadline.ts'
 
 /** The parts of a request that matter for its answer. */
@@ -41,9 +41,9 @@ const codes: Readonly<Record<number, ErrorCode>> = {
 const advices: Partial<Record<ErrorCode, string>> = {
   bad_request: 'the request was refused as invalid',
   forbidden: 'the key lacks the permission for this endpoint: grant it, no restart is needed',
-  not_found: 'there is no such path or entry: check base_url',
+  not_found: 'there is no such path or entry: if this never worked, check base_url',
   redirected: 'it redirects, which is never followed: set base_url to the address of the API',
-  server_error: 'it failed to answer',
+  server_error: 'an error at the API',
   too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
@@ -55,21 +55,24 @@ export function codeOfStatus(status: number): ErrorCode {
 }
 
 /** By the source of the key. */
-const keyAdvices: Readonly<Record<SecretSource, string>> = {
-  file: 'update the key file; no restart is needed',
-  environment: 'set a valid key in the environment variable that api_key names, and restart',
-  configuration: 'set a valid api_key in the configuration; no restart is needed',
+const keyAdvices = {
+  file: (path = 'the key file') => `put a valid key into ${path}; no restart is needed`,
+  environment: () => 'set a valid key in the environment variable that api_key names, and restart',
+  configuration: () => 'set a valid api_key in the configuration; no restart is needed',
 }
 
-/** `key`: the source of the key that was sent. */
-export const adviceOn = (code: ErrorCode, key: SecretSource): string =>
+/** `key`: the key that was sent. */
+export const adviceOn = (code: ErrorCode, { source, file }: Pick<Secret, 'source' | 'file'>): string =>
   code === 'unauthorized'
-    ? `the API key was refused: ${keyAdvices[key]}`
+    ? `the API key was refused: ${keyAdvices[source](file)}`
     : (advices[code] ?? 'this is not an answer of the API')
+
+/** For a source that has had good answers: its base_url is right. */
+export const GONE = 'the API no longer has the entry at which reading continues'
 
 /** Our own requests stay below the limit. Without numbers: repeats have the same message. */
 export const adviceOnLimit = (hintMs: number | undefined): string =>
-  `the rate limit is exceeded: another client uses this key too, as validate --connect does, or rate_limits is set above the API's own; no request is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}`
+  `the API limits requests: none is sent ${hintMs === undefined ? 'for about a minute' : 'before the time in the answer'}, nothing is lost. If this repeats, another client may use the same key, or rate_limits may be above the API's limit`
 
 /**
  * Upper bound of the memory for a body: its length if the server says that it is small, so that
@@ -137,7 +140,7 @@ export function isTooMuch(error: unknown, begun: boolean): error is ConnectorErr
   return error.code === 'server_error' || error.code === 'timeout' || error.code === 'too_large'
 }
 
-/** True for an answer that says: the named resource does not exist. */
+/** True for 404 and 400: the resource that the request names does not exist, or no more. */
 export function isGone(error: unknown): boolean {
   return error instanceof ConnectorError && (error.code === 'not_found' || error.code === 'bad_request')
 }

@@ -102,7 +102,7 @@ export interface Verdict {
  * projects moved between pages. Without a total, or with an implausible one below |S|, both passes
  * must have seen the same projects, each once, and no element without an id.
  */
-export function judge({ projects, last }: VaultCursor, pass: Pass): Verdict {
+export function verdictOf({ projects, last }: VaultCursor, pass: Pass): Verdict {
   const missing: Known[] = []
   for (const known of projects.values()) if (known.seen < pass.n) missing.push(known)
   if (last === null) return { gone: [], missing: missing.length, unproven: 'none' }

@@ -29,7 +29,7 @@ import {
   beginPass,
   endPass,
   isMany,
-  judge,
+  verdictOf,
   addPage,
   countRepeat,
   markSeen,
@@ -264,7 +264,7 @@ export class VaultSource implements Source {
   ): AsyncGenerator<PageChunk> {
     const { clock, intervalMs, once, reporter } = this.#options
     const { cursor, records } = work
-    const verdict = judge(cursor, pass)
+    const verdict = verdictOf(cursor, pass)
     const before = cursor.projects.size
     for (const { id, name, content } of verdict.gone) {
       cursor.projects.delete(id)

@@ -348,6 +348,18 @@ describe('the journal', () => {
     expect(requests).toHaveLength(asked)
   })
 
+  test('a stop for a damaged journal does not promise that the next start delivers from it', async () => {
+    const damaged = new ConnectorError('journal_corrupt', 'torn')
+    const tamper: DaemonRigOptions['tamper'] = (journal) =>
+      withMethods(journal, { prune: () => Promise.reject(damaged) })
+    const { daemonRig: place, app: daemon, running } = await start({ tamper })
+    await expect(running).rejects.toBe(damaged)
+    await daemon.stop()
+    expect(place.lines.at(-1)?.sentence).toBe(
+      'Stopped: the journal is damaged, and undelivered entries are in it',
+    )
+  })
+
   test('a disk too full to prune on is retried until there is space', async () => {
     let tries = 0
     const prune = async () => {

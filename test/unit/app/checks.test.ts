@@ -43,7 +43,7 @@ test('a refused key and a refused token are errors, each with what to do', async
 })
 
 test.each([
-  ['file', (): string => 'another', 'update the key file; no restart is needed'],
+  ['file', (): string => 'another', 'put a valid key into /run/secrets/key; no restart is needed'],
   [
     'environment',
     (): string => 'another',
@@ -54,7 +54,7 @@ test.each([
   daemonRig = openDaemonRig({ key: 'another-key' })
   const [workspace] = daemonRig.config.workspaces
   const api_key = new Secret('another')
-  if (reread) api_key.follow(reread, '', place)
+  if (reread) api_key.follow(reread, '', place, place === 'file' ? '/run/secrets/key' : undefined)
   const config = { ...daemonRig.config, workspaces: workspace ? [{ ...workspace, api_key }] : [] }
   const [result] = await checkConnections(config, daemonRig.environment, new AbortController().signal)
   expect(result?.message).toContain(`the API key was refused: ${advice}`)

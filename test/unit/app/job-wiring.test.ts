@@ -208,8 +208,23 @@ test('a single run leaves unfinished jobs alone', async () => {
   await idle.jobs.backfill(audit, span)
   await begin(idle, audit, span)
   await idle.stop()
-  app = await place.open(true)
-  await app.run()
+  const single = await place.open(true)
+  app = single
+  single.run().catch(() => undefined)
+  await until(() => single.singleRun() === 'done', 'the end of the run')
   for (const list of [await app.jobs.all('backfill'), await app.jobs.all('replay')])
     expect(list).toMatchObject([{ endedAt: undefined, counts: { read: 0 } }])
+})
+
+test('a stop says that an unfinished job continues at the next start', async () => {
+  let failing = false
+  const { place, app: daemon } = await start(() => (failing ? reply(500, {}) : undefined))
+  await until(() => daemon.registry.status().sinks.every((one) => one.pending_entries === 0), 'delivered')
+  failing = true
+  await daemon.jobs.backfill(usage, past(place))
+  await daemon.stop()
+  expect(place.lines.at(-1)).toMatchObject({
+    sentence: 'Stopped: everything read is delivered; unfinished jobs continue at the next start',
+    fields: { jobs: 1 },
+  })
 })

@@ -1,4 +1,4 @@
-// `backfill`: through a real daemon's socket, before the mock.
+// `backfill` through a real daemon's socket, against the mock.
 import { afterEach, expect, test } from 'vitest'
 import { backfill } from '../../../src/cli/backfill.ts'
 import type { BackfillCommandOptions } from '../../../src/cli/backfill.ts'
@@ -18,10 +18,10 @@ import { dayText, openPastSetup } from './past-setup.ts'
 let setup: Awaited<ReturnType<typeof openPastSetup>>
 afterEach(() => setup.close())
 
-/** Looks twenty times as often. */
+/** Polls twenty times as often. */
 const clock: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 20, signal) }
 
-/** The backfill has begun, and was refused: live reading may be refused before it. */
+/** Waits until the backfill started and was refused, since live reading may be refused before it. */
 async function asked(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const begun = await (await connectControl(setup.path))?.jobs.all('backfill')
@@ -31,7 +31,7 @@ async function asked(): Promise<void> {
   throw new Error('nobody asked')
 }
 
-/** What was read goes out a moment later. */
+/** Entries are delivered a moment after they are read. */
 async function delivered(): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const status = await (await connectControl(setup.path))?.status()
@@ -46,7 +46,7 @@ const options = (more: Partial<BackfillCommandOptions> = {}): BackfillCommandOpt
   ...more,
 })
 
-test('with no daemon it says that one must run', async () => {
+test('without a daemon the command says that one must run', async () => {
   setup = await openPastSetup()
   expect(await backfill(setup.context, options(), clock)).toBe(1)
   expect(setup.heard().stderr).toMatch(
@@ -54,7 +54,7 @@ test('with no daemon it says that one must run', async () => {
   )
 })
 
-test('a span that was never read is read, delivered, and told in one line', async () => {
+test('a span that was never read is read, delivered, and reported in one line', async () => {
   setup = await openPastSetup({ start: 'latest' })
   await setup.daemon()
   expect(await backfill(setup.context, options(), clock)).toBe(0)
@@ -79,7 +79,7 @@ test('a span that was never read is read, delivered, and told in one line', asyn
 const stream = { workspace: 'acme', source: 'audit' } as const
 const counts = { ...noCounts, read: 3, new: 3 }
 const spans = [{ fromUs: 0, toUs: 1 }]
-/** It waits for the rate limit. */
+/** A backfill that waits for the rate limit. */
 const open: Job = {
   ...{
     kind: 'backfill',
@@ -95,7 +95,7 @@ const open: Job = {
   ...{ error: undefined, waitsFor: 'rate_limit' },
 }
 
-test('one that ended with possible gaps is not whole, and the command fails', async () => {
+test('a backfill with possible gaps is reported as not whole, and the command fails', async () => {
   setup = await openPastSetup()
   const ended: Job = {
     ...{ ...open, endedAt: 2, atUs: 1, waitsFor: undefined },
@@ -113,7 +113,7 @@ test('one that ended with possible gaps is not whole, and the command fails', as
   expect(setup.heard().stdout).toMatch(/: ended, not whole: 3 read, .*; 1 possible gap: entries there may be/)
 })
 
-test('a screen gets a bar, which the last line takes the place of', async () => {
+test('a screen shows a progress bar, which the last line replaces', async () => {
   setup = await openPastSetup({ start: 'latest' })
   await setup.daemon()
   expect(await backfill({ ...setup.context, colours: true }, options(), clock)).toBe(0)
@@ -122,7 +122,7 @@ test('a screen gets a bar, which the last line takes the place of', async () => 
   expect(stdout.split('\u001b[K').at(-1)).toMatch(/^acme audit, .*done: 75 read/)
 })
 
-test('what holds one up is told above the bar, once for each reason', async () => {
+test('what a backfill waits for is printed above the bar, once for each reason', async () => {
   setup = await openPastSetup()
   const waiting = (live: number): Job => ({
     ...open,
@@ -162,7 +162,7 @@ test('what holds one up is told above the bar, once for each reason', async () =
 })
 
 test.each([false, true])(
-  'a daemon that does not answer is told as that, and not the last that it said (on a screen: %s)',
+  'a daemon that does not answer is reported, instead of its last report (on a screen: %s)',
   async (colours) => {
     setup = await openPastSetup()
     let now = 0
@@ -182,7 +182,7 @@ test.each([false, true])(
   },
 )
 
-test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', async () => {
+test('Ctrl-C leaves the backfill running and says so; --cancel ends it', async () => {
   setup = await openPastSetup({ start: 'latest' })
   await setup.daemon()
   setup.mock.setFault('error_500', 1)
@@ -194,14 +194,14 @@ test('Ctrl-C leaves it running in the daemon and says so; --cancel ends it', asy
   expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
   expect(setup.heard().stdout).toMatch(/^acme audit: 0 %, 0 read, .*; trying again: .*500/)
   expect(await backfill(setup.context, options({ cancel: true }), clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(setup.heard().stdout).toBe('1 backfill cancelled; what it read stays\n')
   expect(await backfill(setup.context, options({ status: true }), clock)).toBe(0)
   expect(setup.heard().stdout).toBe(
     'No backfill is under way, and none came to its end within the last day; one that was cancelled is not kept\n',
   )
 })
 
-test('one whose source is switched off is told as waiting for it, and can be ended by its name', async () => {
+test('a backfill whose source is switched off is reported as waiting for it, and can be cancelled by name', async () => {
   setup = await openPastSetup()
   const asleep: Job = {
     ...open,
@@ -231,12 +231,12 @@ test('one whose source is switched off is told as waiting for it, and can be end
     stderr: 'error: there is no workspace other; there are acme, left\n',
   })
   expect(await backfill(setup.context, options({ cancel: true, ...named }), clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 backfill ended; what it read stays\n')
+  expect(setup.heard().stdout).toBe('1 backfill cancelled; what it read stays\n')
   expect(choices).toEqual([named])
   await control.close()
 })
 
-test('a daemon that restarts goes on with it', async () => {
+test('a backfill goes on after the daemon restarts', async () => {
   setup = await openPastSetup({ start: 'latest' })
   await setup.daemon()
   setup.mock.setFault('error_500', 1)
@@ -249,7 +249,14 @@ test('a daemon that restarts goes on with it', async () => {
   expect(setup.heard().stdout).toContain('done: 75 read')
 })
 
-test('what may be forgotten is warned of first', async () => {
+test('an end in the future is reported: now is used', async () => {
+  setup = await openPastSetup({ start: 'latest' })
+  await setup.daemon()
+  expect(await backfill(setup.context, options({ to: dayText(-2) }), clock)).toBe(0)
+  expect(setup.heard().stderr).toBe('auditferry: --to lies in the future: now is used\n')
+})
+
+test('a warning comes first if the span is older than the dedup retention', async () => {
   setup = await openPastSetup({ start: 'latest' })
   setup.write({ start: 'latest', keepKeys: '1d' })
   await setup.daemon()
@@ -267,7 +274,7 @@ test.each([
   [{ source: 'vault.projects' }, '--source vault.projects has no past'],
   [{ source: 'foo' }, 'error: there is no source foo; there are audit, history.usage, history.query\n'],
   [{ source: 'history.usage' }, '--source history.usage is not switched on at any workspace'],
-])('wrong usage is said: %j', async (more, message) => {
+])('wrong usage is reported: %j', async (more, message) => {
   setup = await openPastSetup()
   await setup.daemon()
   expect(await backfill(setup.context, options(more), clock)).toBe(2)
@@ -278,7 +285,7 @@ test.each<[Partial<BackfillCommandOptions>, string]>([
   [{}, 'expected --from <time>, --status or --cancel'],
   [{ from: 'yesterday' }, '--from yesterday: expected a time'],
   [{ source: 'vault.projects', cancel: true }, '--source vault.projects has no past'],
-])('wrong usage is 2 whether or not a daemon runs: %j', async (more, message) => {
+])('wrong usage exits 2 with or without a daemon: %j', async (more, message) => {
   setup = await openPastSetup()
   const asked = { config: setup.config, status: false, cancel: false, ...more }
   expect(await backfill(setup.context, asked, clock)).toBe(2)

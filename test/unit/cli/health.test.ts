@@ -1,4 +1,4 @@
-// The container's health check as a process of its own, against a listener that answers this or that.
+// The container's health check as its own process, against a listener with various answers.
 import { execFile } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { Server } from 'node:http'
@@ -33,18 +33,18 @@ function check(address: string): Promise<{ code: number; reported: string }> {
 }
 
 describe('the health check', () => {
-  it('is well when both probes say so, asked on this machine whatever is listened on', async () => {
+  it('is healthy if both probes are, asked on this machine whatever the listen address', async () => {
     const port = await listen({ '/livez': 200, '/readyz': 200 })
     expect(await check(`0.0.0.0:${port}`)).toEqual({ code: 0, reported: 'ok\n' })
   })
 
-  it('is ill when one of them does not, and says which', async () => {
+  it('is unhealthy if a probe fails, and says which', async () => {
     const port = await listen({ '/livez': 200, '/readyz': 503 })
     const reported = `http://127.0.0.1:${port}/readyz answered 503\n`
     expect(await check(`127.0.0.1:${port}`)).toEqual({ code: 1, reported })
   })
 
-  it('is ill when nobody answers', async () => {
+  it('is unhealthy without an answer', async () => {
     const { code, reported } = await check('127.0.0.1:1')
     expect(code).toBe(1)
     expect(reported).toBe('http://127.0.0.1:1/livez does not answer: ECONNREFUSED\n')

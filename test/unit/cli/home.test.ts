@@ -1,4 +1,4 @@
-// The demo's folder: what it goes on from, what it removes, and what it leaves as it found it.
+// The demo's folder: what it continues, what it removes, and what it leaves alone.
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs' // prettier-ignore
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ afterEach(() => rmSync(data, { recursive: true, force: true }))
 const inDemo = (name: string) => join(data, 'demo', name)
 const open = (now: number) => openHome(data, now, BACKLOG_MS)
 
-test('a demo goes on from one that began within the last hours, with the same entries', async () => {
+test('a demo continues one that started within the last hours, with the same entries', async () => {
   const first = await open(NOW)
   expect(first.before).toBe('nothing')
   writeFileSync(inDemo('entries.ndjson'), 'delivered')
@@ -24,7 +24,7 @@ test('a demo goes on from one that began within the last hours, with the same en
   expect(readFileSync(again.entries, 'utf8')).toBe('delivered')
 })
 
-test('of a demo that is too old what it left goes, by name, and what is not its own stays', async () => {
+test('files of an old demo are removed by name, and other files stay', async () => {
   await writeConfig(await open(NOW), 'http://127.0.0.1:1', '127.0.0.1:0')
   for (const name of ['entries.ndjson', 'auditferry.db', 'auditferry.db-wal', 'auditferry.db.ballast'])
     writeFileSync(inDemo(name), 'of the demo')
@@ -38,7 +38,7 @@ test('of a demo that is too old what it left goes, by name, and what is not its 
   expect((await open(later)).before).toBe('resumed')
 })
 
-test('a folder that no demo made is refused and left as it is', async () => {
+test('a folder that is not from a demo is refused and left alone', async () => {
   mkdirSync(join(data, 'demo'))
   writeFileSync(inDemo('auditferry.db'), 'mine')
   await expect(open(NOW)).rejects.toMatchObject({
@@ -51,7 +51,7 @@ test('a folder that no demo made is refused and left as it is', async () => {
   expect(existsSync(inDemo('mock.json'))).toBe(false)
 })
 
-test('a folder that cannot be made or written is told with its path and what to do', async () => {
+test('a folder that cannot be made or written is reported with its path and what to do', async () => {
   writeFileSync(join(data, 'file'), '')
   await expect(openHome(join(data, 'file'), NOW, BACKLOG_MS)).rejects.toMatchObject({
     code: 'misconfigured',

@@ -1,4 +1,5 @@
-// A configuration before the mock on a loopback port, with three whole days behind it, and a real daemon where one is wanted.
+// A configuration for the mock on a loopback port, with
+// three whole past days, and optionally a real daemon.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { disk } from '../../../src/platform/disk.ts'
-import { openWorld } from './world.ts'
+import { openContext } from './context.ts'
 
 export const DAY = 86_400_000
 export const today = () => Math.floor(systemClock.now() / DAY) * DAY
@@ -24,7 +25,7 @@ export async function openPastSetup({ start = 'earliest', types = '["*"]' } = {}
     ...{ clock: systemClock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
     switches: { self_audit: 'off' },
   })
-  // One an hour, and one at each end of each day.
+  // One per hour, and one at each end of each day.
   for (let ago = 3; ago >= 1; ago--) {
     const day = today() - ago * DAY
     mock.add({ at: day, visibleAt: 0 })
@@ -45,7 +46,7 @@ log: { level: error }
 `,
     )
   write()
-  const { context, stop, heard } = openWorld()
+  const { context, stop, heard } = openContext()
   const daemons: { stop: AbortController; over: Promise<void> }[] = []
   const stopDaemons = async () => {
     for (const { stop: end, over } of daemons.splice(0)) {
@@ -66,7 +67,7 @@ log: { level: error }
         daemons.push({ stop: end, over })
       })
     },
-    /** Past all locks: only while nobody holds it. */
+    /** Bypasses all locks, so only while no process has the journal open. */
     tamper: (statement: string) => {
       const db = new Sqlite(path)
       const { changes } = db.prepare(statement).run()

@@ -1,4 +1,4 @@
-// The program as a person calls it: exit codes, and what goes to which stream.
+// The program as a person calls it: exit codes, and what is printed where.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -44,7 +44,7 @@ function write(name: string, text: string): string {
 }
 
 describe('validate', () => {
-  test('a good configuration exits 0 and tells each sink’s assurance', () => {
+  test('a valid configuration exits 0 and prints each sink’s assurance', () => {
     const path = write('a.yaml', good())
     expect(run(['validate', '--config', path])).toEqual({
       code: 0,
@@ -60,20 +60,20 @@ ok: 1 workspace, 3 sinks, 1 warning
     })
   })
 
-  test('a bad one exits 78 with its faults, and no secret, on standard error alone', () => {
+  test('an invalid one exits 78 with its faults, without secrets, on standard error only', () => {
     const { code, stdout, stderr } = run(['validate', '-c', `${fixtures}/invalid-hec-options.yaml`])
     expect({ code, stdout }).toEqual({ code: 78, stdout: '' })
     expect(stderr.trim().split('\n')).toHaveLength(4)
     expect(stderr).not.toContain('planted')
   })
 
-  test.each(['validate', 'run'])('keys of the build before exit 78 and name the new key: %s', (command) => {
+  test.each(['validate', 'run'])('renamed keys exit 78 and name the new key: %s', (command) => {
     const { code, stderr } = run([command, '-c', `${fixtures}/invalid-renamed-keys.yaml`])
     expect(code).toBe(78)
     expect(stderr.match(/\.yaml:\d+:\d+: \S+: was renamed: write \w+ instead$/gm)).toHaveLength(4)
   })
 
-  test('faults of text, references and files are told together', () => {
+  test('faults of text, references and files are reported together', () => {
     const path = write('a.yaml', good('${file:/nonexistent/key}').replace(`${folder}/a.db`, folder))
     const { code, stderr } = run(['validate', '-c', path])
     expect(code).toBe(78)
@@ -92,7 +92,7 @@ ok: 1 workspace, 3 sinks, 1 warning
     })
   })
 
-  test('without --config it is the variable’s, then the checkout’s, then the installed one', () => {
+  test('without --config it is the one of the variable, then of the checkout, then the installed one', () => {
     const { code, stderr } = run(['validate'])
     expect(code).toBe(78)
     expect(stderr).toMatch(
@@ -150,14 +150,14 @@ test('--version and --help exit 0 on standard output', () => {
   expect(run(['run', '--help']).stdout).not.toContain('default: false')
 })
 
-test('what the program makes is its user’s alone', () => {
+test('files that the program creates are accessible to its user only', () => {
   const tell = 'process.on("exit", () => process.stderr.write(process.umask().toString(8)))'
   expect(
     run(['--version'], {}, ['--import', `data:text/javascript,${encodeURIComponent(tell)}`]).stderr,
   ).toBe('77')
 })
 
-test('an older Node is told so in one line and exits 1', () => {
+test('an older Node is reported in one line and exits 1', () => {
   const old =
     'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.18.0" } })'
   const { code, stdout, stderr } = run(['--version'], {}, [
@@ -195,7 +195,7 @@ describe('mock', () => {
     expect(code).toBe(0)
   })
 
-  test('a key from a file is the right one and is not printed', async () => {
+  test('a key from a file works and is not printed', async () => {
     const file = write('key', 'planted-key\n')
     const child = spawn(process.execPath, [main, 'mock', '--port', '0', '--api-key-file', file])
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
@@ -209,7 +209,7 @@ describe('mock', () => {
     await once(child, 'exit')
   })
 
-  test('keys of their own permissions are named, and their secrets are not printed', async () => {
+  test('keys with permissions are listed by name, without their secrets', async () => {
     const keys = ['--key', 'siem:planted-1', '--key', 'usage:planted-2:history.usage']
     const child = spawn(process.execPath, [main, 'mock', '--port', '0', ...keys])
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
@@ -225,7 +225,7 @@ describe('mock', () => {
     await once(child, 'exit')
   })
 
-  test('an address that cannot be had exits 1 with the reason', async () => {
+  test('an unusable address exits 1 with the reason', async () => {
     const child = spawn(process.execPath, [main, 'mock', '--port', '0'])
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
     const taken = /:(\d+), workspace/.exec(line.toString())?.[1] ?? expect.fail()
@@ -239,7 +239,7 @@ describe('mock', () => {
   })
 })
 
-test('a daemon whose listener cannot be had exits 1 with one line, which speaks of no stop: a supervisor is to try again', async () => {
+test('a daemon whose listen address is taken exits 1 with one line, so that a supervisor starts it again', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -261,8 +261,8 @@ test('a daemon whose listener cannot be had exits 1 with one line, which speaks 
   ])
 })
 
-test('what ends the demo is a line of its log too', () => {
-  // Of documentation: no machine has it.
+test('the error that ends the demo is in its log', () => {
+  // An address reserved for documentation: no machine has it.
   const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', '192.0.2.1:9464'])
   expect(code).toBe(1)
   const errors = stderr.split('\n').filter((line) => line.includes('"level":"error"'))
@@ -275,7 +275,7 @@ test('what ends the demo is a line of its log too', () => {
 })
 
 describe('a first configuration', () => {
-  test('init prints one that validate takes once its secrets are there', () => {
+  test('init prints a configuration that is valid once its secrets exist', () => {
     const { code, stdout } = run(['init', '--sink', 'stdout,splunk_hec'])
     expect(code).toBe(0)
     const key = write('key', 'a-key')
@@ -287,7 +287,7 @@ describe('a first configuration', () => {
     expect(run(['validate', '--config', path])).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('init of a sink that is none is wrong usage, and tells which there are', () => {
+  test('init of an unknown sink type is wrong usage, and lists the known types', () => {
     const { code, stderr } = run(['init', '--sink', 'kafka'])
     expect(code).toBe(2)
     expect(stderr).toBe(
@@ -295,13 +295,13 @@ describe('a first configuration', () => {
     )
   })
 
-  test('init of one type twice is wrong usage: the names of two would be one', () => {
+  test('init of one type twice is wrong usage, since both would have the same name', () => {
     const { code, stdout, stderr } = run(['init', '--sink', 'file,file'])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^error: --sink contains a value twice: list each once; a second sink of a type/)
   })
 
-  test('config print tells what it comes to: defaults filled in, secrets masked', () => {
+  test('config print shows the configuration in force: defaults filled in, secrets masked', () => {
     const { code, stdout } = run(['config', 'print', '--config', write('a.yaml', good())])
     expect(code).toBe(0)
     expect(stdout).toContain('dedup_retention: 35d')
@@ -336,7 +336,7 @@ describe('completion', () => {
   test.runIf(hasZsh).each([
     [['dead-letters', 'dr'], 'drop'],
     [['init', '--sink', 'spl'], 'splunk_hec'],
-  ])('in zsh the words behind %j have %s among them, and zsh picks by what is typed', (words, whole) => {
+  ])('zsh completion of %j offers %s', (words, whole) => {
     const script = write('complete', run(['completion', 'zsh']).stdout)
     const asked = `COMP_WORDS=(auditferry ${words.join(' ')}); COMP_CWORD=${words.length}; _auditferry; echo "\${COMPREPLY[*]}"`
     const line = `autoload -U compinit; compinit -u -D; source ${script}; ask() { setopt localoptions ksharrays; ${asked}; }; ask`
@@ -345,20 +345,20 @@ describe('completion', () => {
     expect(stdout.trim().split(' ')).toContain(whole)
   })
 
-  test('the script for zsh uses none of the names that zsh has for itself, and no length that it would not reckon', () => {
+  test('the zsh script uses no reserved name of zsh, and no length that zsh cannot compute', () => {
     const { stdout } = run(['completion', 'zsh'])
     expect(stdout).not.toMatch(/\b(?:path|words|status|argv)=/)
     expect(stdout).not.toMatch(/:[A-Z_]+-1\}/)
   })
 
-  test('every shell has a script, and another is wrong usage', () => {
+  test('each supported shell has a script, and any other is wrong usage', () => {
     for (const shell of ['bash', 'zsh', 'fish'])
       expect(run(['completion', shell]).stdout).toMatch(/dead-letters[^]*splunk_hec/)
     expect(run(['completion', 'csh'])).toMatchObject({ code: 2, stdout: '' })
   })
 })
 
-describe('what cannot be written', () => {
+describe('output that cannot be written', () => {
   const shell = (line: string, ...args: string[]) =>
     spawnSync('bash', ['-c', `set -o pipefail; "$0" "$@" ${line}`, process.execPath, main, ...args], {
       cwd: folder,
@@ -370,21 +370,21 @@ describe('what cannot be written', () => {
     ['config', 'print', '--config', 'a.yaml'],
     ['validate', '--config', 'a.yaml'],
     ['--help'],
-  ])('%s on a full disk ends with 1 and says so', (...args) => {
+  ])('%s on a full disk exits 1 and says so', (...args) => {
     write('a.yaml', good())
     const { status, stderr } = shell('>/dev/full', ...args)
     expect(stderr).toContain('standard output could not be written completely (ENOSPC)')
     expect(status).toBe(1)
   })
 
-  test('a reader that wants no more is no failure', () => {
+  test('a closed pipe is no failure', () => {
     const { status, stderr } = shell('| head -c 1', 'schema')
     expect([status, stderr]).toEqual([0, ''])
   })
 })
 
 describe('wrong usage', () => {
-  test('a timeout of a run that has no end', () => {
+  test('a timeout without --once', () => {
     const { code, stderr } = run(['run', '--timeout', '5m', '--config', write('a.yaml', good())])
     expect(code).toBe(2)
     expect(stderr).toContain('--timeout needs --once')
@@ -398,7 +398,7 @@ describe('wrong usage', () => {
     ])
   })
 
-  test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo that is to listen on %s', (listen) => {
+  test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo with the listen address %s', (listen) => {
     const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', listen])
     expect(code).toBe(2)
     expect(stderr).toContain('Expected host:port, such as 127.0.0.1:9464')

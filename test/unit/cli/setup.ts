@@ -1,4 +1,5 @@
-// A configuration, a journal with dead letters and quarantine, and a world that remembers what was said.
+// A configuration, a journal with dead letters and
+// quarantine, and a command context that records its output.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +7,7 @@ import { openRegistered } from '../../fakes/registered.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { logOf, part, spec } from '../../contract/journal-parts.ts'
-import { openWorld } from './world.ts'
+import { openContext } from './context.ts'
 
 export function openSetup() {
   const folder = mkdtempSync(join(tmpdir(), 'commands-'))
@@ -20,7 +21,7 @@ sinks: [{ name: siem, type: file, path: ${folder}/a.out }, { name: archive, type
 server: { listen: 127.0.0.1:1 }
 `,
   )
-  const { context, stop, heard } = openWorld()
+  const { context, stop, heard } = openContext()
   return {
     ...{ folder, config, path, context, stop, heard },
     openJournal: (sinks = ['siem', 'archive'], keepDeliveredBytes = 0) =>
@@ -32,7 +33,7 @@ server: { listen: 127.0.0.1:1 }
   }
 }
 
-/** Four entries; siem refused the second and third, whose bodies say so; one malformed element. */
+/** Four entries, of which siem refused the second and third, and one malformed element. */
 export async function fill(journal: Journal): Promise<void> {
   const refused = { body: 'planted-content' }
   const bytes = Buffer.from('{"planted":"\u001b"}')

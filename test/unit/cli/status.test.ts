@@ -55,7 +55,7 @@ const pastRead: Omit<BackfillStatus, 'new_entries'> = {
   },
 }
 
-test('a canary that was never asked tells when it will be, and no other source does', () => {
+test('a canary that was never sent shows when it is due, unlike other sources', () => {
   const { clock, registry } = openRegistrySetup()
   const row = (name: string) =>
     new RegExp(`^acme ${name} {2}.*`, 'm').exec(statusText(registry.status()))?.[0]
@@ -77,10 +77,10 @@ test('a canary that was never asked tells when it will be, and no other source d
   expect(row('assistant')).toMatch(/0 s ago +0 s ago/)
 })
 
-test('what is read again just now is told: span, how far, counts, and what holds it up', () => {
+test('running backfills and replays are shown: span, progress, counts, and what they wait for', () => {
   const report = openRegistrySetup().registry.status()
   const error = { code: 'server_error', message: 'it failed\u001b[2J to answer' } as const
-  const failed = { ...pastRead, state: 'failed', error, gaps: 1 } as const
+  const failed = { ...pastRead, state: 'failing', error, gaps: 1 } as const
   const done = {
     ...pastRead,
     source: 'history.usage',
@@ -108,7 +108,7 @@ test('what is read again just now is told: span, how far, counts, and what holds
   expect(statusText(report)).not.toContain('UNDER WAY')
 })
 
-test('of many that are read again the first few are shown, and where to find the others', () => {
+test('of many backfills the first few are shown, and how to list the others', () => {
   const many = Array.from({ length: 12 }, (_, i) => ({ ...pastRead, workspace: `w${i}`, new_entries: 0 }))
   const text = statusText({ ...openRegistrySetup().registry.status(), backfills: many })
   expect(text).toContain('  w9 audit, ')
@@ -116,7 +116,7 @@ test('of many that are read again the first few are shown, and where to find the
   expect(text).toContain('  and 2 more: auditferry backfill --status\n')
 })
 
-test('each source tells the requests of its area in the last minute, against the limit', () => {
+test('each source shows the requests of its area in the last minute, against the limit', () => {
   const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
@@ -127,7 +127,7 @@ test('each source tells the requests of its area in the last minute, against the
   expect(statusText(report)).toMatch(/^acme audit .* unknown +- +0/m)
 })
 
-test('a budget that a 429 holds tells until when, also where no source has met it itself', () => {
+test('a rate limit stopped by a 429 shows until when, even if no source met the 429 itself', () => {
   const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
@@ -140,18 +140,18 @@ test('a budget that a 429 holds tells until when, also where no source has met i
   )
 })
 
-test('a budget that is smaller since a 429 than what may be asked tells why', () => {
+test('a rate limit lowered since a 429 shows why', () => {
   const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
   const rate_limits = [{ area: 'audit', used: 44, limit: 45, lowered_from: 60 }]
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toContain(
-    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again while it does not\n',
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again until 60\n',
   )
 })
 
-test('a source whose answer waits for memory says since when, and who holds it', () => {
+test('a source that waits for memory shows since when, and what uses it', () => {
   const { registry, clock, source } = openRegistrySetup()
   source.waitsForMemory()
   clock.pass(120_000)
@@ -160,7 +160,7 @@ test('a source whose answer waits for memory says since when, and who holds it',
   )
 })
 
-test('a source that is long at one answer says for how long', () => {
+test('a source with a slow answer shows for how long', () => {
   const { registry, clock, source } = openRegistrySetup()
   source.readsAnswer()
   expect(statusText(registry.status())).not.toContain('answer')
@@ -168,7 +168,7 @@ test('a source that is long at one answer says for how long', () => {
   expect(statusText(registry.status())).toContain('\n  acme audit: one answer has been arriving for 2 min\n')
 })
 
-test('more was sent in the last minute than may be now: what was sent is not told as of the smaller limit', () => {
+test('more requests in the last minute than the lowered limit are shown beside that limit, not of it', () => {
   const report = openRegistrySetup().registry.status()
   const [acme] = report.workspaces
   if (!acme) expect.unreachable()
@@ -176,11 +176,11 @@ test('more was sent in the last minute than may be now: what was sent is not tol
   const text = statusText({ ...report, workspaces: [{ ...acme, rate_limits }] })
   expect(text).toMatch(/^acme audit .* 60, now 45 /m)
   expect(text).toContain(
-    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again while it does not; the 60 of the last minute were sent before that\n',
+    '\n  acme, requests of audit: 45 a minute instead of 60 since the API answered 429, rising again until 60; the 60 of the last minute were sent before that\n',
   )
 })
 
-test('a house in order: a screenful, exit 0', async () => {
+test('a healthy daemon fits one screen, exit 0', async () => {
   await startDaemon()
   expect(await ask()).toBe(0)
   const { stdout, stderr } = setup.heard()
@@ -193,20 +193,17 @@ test('a house in order: a screenful, exit 0', async () => {
   expect(stdout.split('\n').length).toBeLessThan(24)
 })
 
-test.each(['failing', 'blocked'] as const)(
-  'a sink that is %s is told with its error, exit 1',
-  async (state) => {
-    const { sink } = await startDaemon()
-    sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
-    expect(await ask()).toBe(1)
-    const { stdout } = setup.heard()
-    expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
-    expect(stdout).toContain('  archive: as above (unreachable, trouble began 0 s ago)')
-    expect(stdout).not.toContain('\u001b')
-  },
-)
+test.each(['failing', 'blocked'] as const)('a %s sink is shown with its error, exit 1', async (state) => {
+  const { sink } = await startDaemon()
+  sink.state(state, new ConnectorError('unreachable', 'receiver \u001b[2J refused the connection'))
+  expect(await ask()).toBe(1)
+  const { stdout } = setup.heard()
+  expect(stdout).toMatch(/^archive .*: receiver \\u\{1b\}\[2J refused the connection$/m)
+  expect(stdout).toContain('  archive: as above (unreachable, began 0 s ago)')
+  expect(stdout).not.toContain('\u001b')
+})
 
-test('a sink that collects says when its next upload is, and is well', async () => {
+test('a collecting sink shows its next upload, and is healthy', async () => {
   const { sink } = await startDaemon()
   sink.state('collecting', undefined, 20_000)
   expect(await ask()).toBe(0)
@@ -215,24 +212,24 @@ test('a sink that collects says when its next upload is, and is well', async () 
   expect(stdout).toContain('  archive: collecting, next upload in 20 s\n')
 })
 
-test('of several that fail each tells why in its own row, since the sentence does not', async () => {
+test('of several failing parts each shows why in its own row, since the summary does not', async () => {
   const { source, sink } = await startDaemon()
   source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused.'))
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
   await ask()
   const { stdout } = setup.heard()
-  expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, trouble began 0 s ago)')
-  expect(stdout).toContain('  archive: receiver refused the connection (unreachable, trouble began 0 s ago)')
+  expect(stdout).toContain('  acme audit: the API key was refused. (unauthorized, began 0 s ago)')
+  expect(stdout).toContain('  archive: receiver refused the connection (unreachable, began 0 s ago)')
 })
 
-test('a source that is held: when it is tried next, exit 1', async () => {
+test('a blocked source shows its next try, exit 1', async () => {
   const { source } = await startDaemon()
   source.state('blocked', new ConnectorError('unauthorized', 'the API key was refused'), 42_000)
   expect(await ask()).toBe(1)
-  expect(setup.heard().stdout).toMatch(/\(unauthorized, trouble began 0 s ago, next try in 4[12] s\)\n/)
+  expect(setup.heard().stdout).toMatch(/\(unauthorized, began 0 s ago, next try in 4[12] s\)\n/)
 })
 
-test('a sink that took nothing since the start is not told as one that never did', async () => {
+test('a sink without deliveries since the start is not shown as one that never had any', async () => {
   const daemonRig = await startDaemon()
   daemonRig.registry.sink('later', 'file', 'stored')
   await ask()
@@ -241,20 +238,20 @@ test('a sink that took nothing since the start is not told as one that never did
   expect(stdout).not.toContain('never')
 })
 
-test('--json is the report itself', async () => {
+test('--json prints the report itself', async () => {
   const { registry } = await startDaemon()
   expect(await ask(true)).toBe(0)
   expect(JSON.parse(setup.heard().stdout)).toEqual(JSON.parse(JSON.stringify(registry.status())))
 })
 
-test('where no daemon runs: exit 1 with a clear word', async () => {
+test('without a daemon: exit 1 with a clear message', async () => {
   expect(await ask()).toBe(1)
   const { stdout, stderr } = setup.heard()
   expect(stdout).toBe('')
   expect(stderr).toContain(`no daemon runs on ${setup.config}`)
 })
 
-test('without a socket the listener is asked, and only the own daemon’s word counts', async () => {
+test('without a socket the listener is asked, and only the right daemon’s answer counts', async () => {
   const { registry, metrics, clock } = openRegistrySetup()
   const http = await openHttp({
     ...{
@@ -279,7 +276,7 @@ test('without a socket the listener is asked, and only the own daemon’s word c
   expect(stdout).toContain('acme audit')
 })
 
-/** What answers at the listener of the stand's configuration, of one sink; `journalPath`: what it tells of itself. */
+/** Serves a report at the listener of the test's configuration, with one sink and this `journalPath`. */
 async function listen(journalPath?: string) {
   const { registry, metrics, clock } = openRegistrySetup(journalPath)
   const http = await openHttp({
@@ -299,30 +296,27 @@ async function listen(journalPath?: string) {
 }
 
 test.each([
-  ['a configuration in order', ''],
-  ['one at fault', 'nonsense: true\n'],
-])(
-  'who listens on the same address with parts of the same names, on another journal, is not taken for this daemon: %s',
-  async (_, fault) => {
-    await listen(`${setup.folder}/other.db`)
-    writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}${fault}`)
-    expect(await ask().catch(() => 1)).toBe(1)
-    const { stdout, stderr } = setup.heard()
-    expect(stdout).toBe('')
-    if (fault === '') {
-      expect(stderr).toContain(`no daemon runs on ${setup.config}`)
-      expect(stderr).toContain(`has another journal, ${setup.folder}/other.db`)
-      expect(stderr).toContain(
-        'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon',
-      )
-    }
-  },
-)
+  ['a valid configuration', ''],
+  ['an invalid one', 'nonsense: true\n'],
+])('a daemon with another journal on the same address is not taken for this one: %s', async (_, fault) => {
+  await listen(`${setup.folder}/other.db`)
+  writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}${fault}`)
+  expect(await ask().catch(() => 1)).toBe(1)
+  const { stdout, stderr } = setup.heard()
+  expect(stdout).toBe('')
+  if (fault === '') {
+    expect(stderr).toContain(`no daemon runs on ${setup.config}`)
+    expect(stderr).toContain(`has another journal, ${setup.folder}/other.db`)
+    expect(stderr).toContain(
+      'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon',
+    )
+  }
+})
 
 test.each([
   ['its own name', (path: string) => path],
   ['a link to it', linkTo],
-])('a journal is the same one under %s', async (_, named) => {
+])('a journal is recognised under %s', async (_, named) => {
   await listen(named(setup.path))
   expect(await ask()).toBe(0)
   expect(setup.heard().stderr).toContain('there is no control socket')
@@ -333,19 +327,19 @@ function linkTo(path: string): string {
   return `${path}.link`
 }
 
-test('a journal of another file system view counts by its name, as one in a container asked from outside it', async () => {
+test("a journal in another file system view is recognised by its path, such as a container's from outside", async () => {
   await listen('/not/here/a.db')
   const text = readFileSync(setup.config, 'utf8')
   writeFileSync(setup.config, text.replace(setup.path, '/not/here/a.db'))
   expect(await ask()).toBe(0)
 })
 
-test('a configuration at fault in more than secrets is refused', async () => {
+test('a configuration with faults beyond missing secrets is refused', async () => {
   writeFileSync(setup.config, 'journal: { path: "${env:NOT_SET_HERE}/a.db" }\n')
   await expect(ask()).rejects.toThrow('NOT_SET_HERE')
 })
 
-test('strangers, a pause and what is to be mended are told', () => {
+test('removed sinks, a pause and warnings to fix are shown', () => {
   const daemonRig = openRegistrySetup()
   ack(daemonRig)
   daemonRig.owe(3, 0, { full: true, unconfigured: ['former'] })
@@ -359,7 +353,7 @@ test('strangers, a pause and what is to be mended are told', () => {
   expect(text).toContain('left the configuration: former')
 })
 
-test('--watch looks again until the signal, and ends as the last look was', async () => {
+test('--watch looks again until the signal, and exits like the last look', async () => {
   const { sink } = await startDaemon()
   const reporting = status(
     { ...setup.context, colours: true },
@@ -374,7 +368,7 @@ test('--watch looks again until the signal, and ends as the last look was', asyn
   expect(await reporting).toBe(1)
 })
 
-test('colours are for screens: the same words, the states painted', async () => {
+test('a screen shows the same words, with coloured states', async () => {
   const { registry, sink } = await startDaemon()
   sink.state('failing', new ConnectorError('unreachable', 'receiver refused the connection'))
   const [plain, painted] = [statusText(registry.status()), statusText(registry.status(), true)]
@@ -383,7 +377,7 @@ test('colours are for screens: the same words, the states painted', async () => 
   expect(painted.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain)
 })
 
-test('a finding says which entry to look up in the SIEM, and that there are more', async () => {
+test('a finding shows which entry to look up in the SIEM, and that there are more', async () => {
   const { journal: kept, source } = await startDaemon()
   const lastFindings = [4, 3, 2, 1].map((n) => ({
     stream: { workspace: 'acme', source: 'audit' } as const,
@@ -399,22 +393,19 @@ test('a finding says which entry to look up in the SIEM, and that there are more
 })
 
 test.each([
-  ['a key that is none', (text: string) => `${text}nonsense: true\n`],
+  ['an unknown key', (text: string) => `${text}nonsense: true\n`],
   ['broken YAML', (text: string) => `${text}log: { level: [\n`],
-])(
-  'a faulty configuration (%s) does not hide the daemon that goes on with an older one',
-  async (_, spoil) => {
-    writeFileSync(setup.config, spoil(readFileSync(setup.config, 'utf8')))
-    await expect(ask()).rejects.toThrow(setup.config)
-    await startDaemon()
-    expect(await ask()).toBe(0)
-    const { stdout, stderr } = setup.heard()
-    expect(stdout.startsWith('All caught up')).toBe(true)
-    expect(stderr).toContain(`${setup.config} is invalid; a running daemon keeps its current configuration`)
-  },
-)
+])('an invalid configuration (%s) does not hide the daemon that runs with an older one', async (_, spoil) => {
+  writeFileSync(setup.config, spoil(readFileSync(setup.config, 'utf8')))
+  await expect(ask()).rejects.toThrow(setup.config)
+  await startDaemon()
+  expect(await ask()).toBe(0)
+  const { stdout, stderr } = setup.heard()
+  expect(stdout.startsWith('All caught up')).toBe(true)
+  expect(stderr).toContain(`${setup.config} is invalid; a running daemon keeps its current configuration`)
+})
 
-test('a faulty configuration whose journal cannot be told tells its faults', async () => {
+test('an invalid configuration without a usable journal path reports its faults', async () => {
   await startDaemon()
   writeFileSync(setup.config, 'journal: { path: "${env:NOT_SET_HERE}" }\n')
   await expect(ask()).rejects.toThrow('journal.path')

@@ -1,4 +1,4 @@
-// The third layer of `validate`, with the other sides played.
+// The connection checks of `validate`, against fakes.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ sinks: [{ name: console, type: stdout }]
   return { code, last: stdout.split('\n').at(-2), stderr }
 }
 
-test('where all answer, --connect exits 0', async () => {
+test('if all checks pass, --connect exits 0', async () => {
   const checks: ConnectChecks = async ({ workspaces }) =>
     workspaces.map(({ name }) => ({ what: `workspace ${name}`, ok: true, message: 'answers' }))
   expect(await connecting(checks)).toEqual({
@@ -48,7 +48,7 @@ test('where all answer, --connect exits 0', async () => {
 test('the summary names the journal', async () => {
   const said: string[] = []
   await connecting(async () => [], undefined, said)
-  expect(said.join('')).toMatch(/\n {2}journal \S+\n {2}workspace /)
+  expect(said.join('')).toMatch(/\n {2}journal \S+ \(not opened\)\n {2}workspace /)
 })
 
 test('before it asks, --connect says that the API counts its requests too', async () => {
@@ -59,10 +59,10 @@ test('before it asks, --connect says that the API counts its requests too', asyn
   }
   await connecting(checks, undefined, said)
   const text = said.join('')
-  expect(text).toMatch(/the API counts this against the key's rate limit, and a daemon .* 429\n.*asked\n/s)
+  expect(text).toMatch(/the few requests to the API count against the key's rate limit\n.*asked\n/s)
 })
 
-test('where one does not, --connect tells it and exits 78', async () => {
+test('if a check fails, --connect reports it and exits 78', async () => {
   const checks: ConnectChecks = async () => [
     { what: 'workspace acme', ok: false, message: 'the key is refused' },
     { what: 'console', ok: true, message: 'is there' },
@@ -76,7 +76,7 @@ test('where one does not, --connect tells it and exits 78', async () => {
   })
 })
 
-test('nobody is asked with a configuration at fault', async () => {
+test('an invalid configuration is not checked further', async () => {
   const checks: ConnectChecks = () => expect.fail('asked')
   expect((await connecting(checks, 'nowhere')).code).toBe(78)
 })

@@ -1,4 +1,5 @@
-// `verify` as somebody types it: against a folder without any network, against a bucket, and by hand with openssl as the documents say.
+// `verify` as typed: for a folder without any network,
+// for a bucket, and by hand with openssl as documented.
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -21,7 +22,7 @@ import { sha256, type Manifest } from '../../../src/sinks/s3/evidence/manifest.t
 import { FakeS3 } from '../../fakes/s3.ts'
 import { openS3Server, type S3Listener } from '../../fakes/s3-server.ts'
 import { keyPair, Setup } from '../sinks/s3/evidence-setup.ts'
-import { openWorld } from './world.ts'
+import { openContext } from './context.ts'
 
 let folder: string
 let objects: ReadonlyMap<string, Buffer>
@@ -40,6 +41,7 @@ beforeAll(async () => {
     await setup.hour()
   }
   writeFileSync(publicKey, setup.keys.publicPem)
+  writeFileSync(join(folder, 'private.pem'), setup.keys.privatePem)
   objects = new Map(setup.bucket.objects)
   const body = objects.get(setup.bucket.keys('manifest/').at(-1) ?? '') ?? Buffer.alloc(0)
   lastHash = sha256(body.subarray(0, body.indexOf(10) + 1))
@@ -55,7 +57,7 @@ beforeEach(() => {
 })
 
 async function program(...argv: string[]) {
-  const { context, heard } = openWorld()
+  const { context, heard } = openContext()
   const code = await runProgram(['verify', ...argv], context)
   const { stdout: out, stderr: err } = heard()
   return { code, out, err }
@@ -64,7 +66,7 @@ const check = (...more: string[]) => program(copy, '--public-key', publicKey, ..
 const keys = (beginning: string) => [...objects.keys()].filter((key) => key.startsWith(beginning)).sort()
 
 describe('a folder', () => {
-  it('that is whole is proved, with what is left out and what is not proved by it', async () => {
+  it('that is complete is proved, with what was left out and what it does not prove', async () => {
     const { code, out, err } = await check()
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('proved: 6 objects with 21 entries: none is missing, changed, moved or added')
@@ -83,11 +85,11 @@ describe('a folder', () => {
     expect(code).toBe(1)
     expect(out.split('\n').filter((line) => line.startsWith('fault: '))).toEqual([`fault: ${key} is missing`])
     expect(out).toContain(
-      'NOT proved: 1 fault in 6 objects with 21 entries\n  touched: 4 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04.000000Z to 2026-01-31T00:00:10.000000Z\n',
+      'NOT proved: 1 fault; the manifests list 6 objects with 21 entries\n  affected: 4 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04.000000Z to 2026-01-31T00:00:10.000000Z\n',
     )
   })
 
-  it('with several faults says how far they reach together: what is touched, what was put there, what is in doubt', async () => {
+  it('with several faults says what they affect together: damaged, added, and doubtful', async () => {
     const [one = '', two = ''] = keys('workspace=').filter((key) => /0000[45]-/.test(key))
     rmSync(join(copy, one))
     writeFileSync(join(copy, two), 'damaged')
@@ -100,10 +102,10 @@ describe('a folder', () => {
     const { code, out } = await check()
     expect([code, out]).toEqual([
       1,
-      expect.stringContaining('NOT proved: 4 faults in 4 objects with 14 entries'),
+      expect.stringContaining('NOT proved: 4 faults; the manifests list 4 objects with 14 entries'),
     ])
     expect(out).toMatch(
-      / {2}touched: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
+      / {2}affected: 7 entries, sequence numbers 4 to 10, of 2026-01-31T00:00:04\.000000Z to 2026/,
     )
     expect(out).toContain('  added by others: 1 object, by name of the sequence numbers 7 to 8\n')
     expect(out).toContain(
@@ -116,7 +118,7 @@ describe('a folder', () => {
     expect((await check()).out).toContain('  in doubt: sequence numbers 1 and up of sink archive')
   })
 
-  it('whose end was cut is told by a time or a hash from outside', async () => {
+  it('whose end was cut is only detected with a time or a hash from outside', async () => {
     const last = keys('manifest/').at(-1) ?? ''
     expect((await check('--last-manifest', lastHash.toUpperCase())).code).toBe(0)
     expect((await check('--until', '2026-01-31T13:00:00Z')).code).toBe(0)
@@ -132,7 +134,7 @@ describe('a folder', () => {
     }
   })
 
-  it('in which a link stands for an object is judged by what it leads to, and a link put there is told', async () => {
+  it('with a link for an object is judged by its target, and an added link is reported', async () => {
     const key = keys('workspace=')[0] ?? ''
     const elsewhere = join(folder, 'elsewhere')
     copyFileSync(join(copy, key), elsewhere)
@@ -144,17 +146,19 @@ describe('a folder', () => {
     expect((await check()).out).toContain(`fault: ${forged} is not listed by the manifest`)
   })
 
-  it('of a whole bucket is not checked as if it were empty: the one that is meant is named', async () => {
+  it('of a whole bucket is refused, and the likely prefix is suggested', async () => {
     const whole = mkdtempSync(join(folder, 'whole-'))
-    renameSync(copy, join(whole, 'logs'))
-    const { code, err } = await program(whole, '--public-key', publicKey)
-    expect([code, err]).toEqual([
-      2,
-      `error: ${whole}: it has no manifest folder; did you mean ${join(whole, 'logs')}?\n`,
-    ])
+    const logs = join(whole, 'bucket', 'logs')
+    mkdirSync(dirname(logs))
+    renameSync(copy, logs)
+    for (const place of [whole, dirname(logs), join(logs, 'manifest'), join(logs, 'manifest/sink=archive')]) {
+      const { code, err } = await program(place, '--public-key', publicKey)
+      const meant = `error: ${place}: it has no manifest folder; did you mean ${logs}?\n`
+      expect([code, err]).toEqual([2, meant])
+    }
   })
 
-  it('in which a link stands for a folder, or leads nowhere, is not proved: what it hides is not looked at', async () => {
+  it('with a link for a folder, or a broken link, is not proved, since links are not followed', async () => {
     const elsewhere = mkdtempSync(join(folder, 'linked-'))
     writeFileSync(join(elsewhere, 'part-0.ndjson'), '{}\n')
     for (const [name, to, why] of [
@@ -170,7 +174,7 @@ describe('a folder', () => {
     expect((await check()).code).toBe(0)
   })
 
-  it('that is none, or empty, is not proved', async () => {
+  it('that is missing or empty is not proved', async () => {
     const { code, err } = await program(join(folder, 'none'), '--public-key', publicKey)
     expect([code, err]).toEqual([1, expect.stringContaining('ENOENT')])
     const empty = mkdtempSync(join(folder, 'empty-'))
@@ -181,34 +185,32 @@ describe('a folder', () => {
 
 it.each<[string, string[], string]>([
   ['no key', ['x'], 'expected --public-key'],
-  ['a key that is none', ['x', '--public-key', 'package.json'], 'holds no public key'],
+  ['an invalid key', ['x', '--public-key', 'package.json'], 'holds no public key'],
+  ['the private key', ['x', '--public-key', 'PRIVATE'], 'it holds a private key: give its public half'],
   [
-    'a key file that is not there',
+    'a missing key file',
     ['x', '--public-key', 'nowhere.pem'],
     'nowhere.pem cannot be used: there is no such file',
   ],
-  ['no place', ['--public-key', 'PUBLIC'], 'expected what to verify'],
+  ['no path', ['--public-key', 'PUBLIC'], 'expected what to verify'],
   ['another scheme', ['gs://a/b', '--public-key', 'PUBLIC'], 'expected s3://bucket/prefix'],
-  ['a time that is none', ['x', '--public-key', 'PUBLIC', '--until', 'soon'], '--until soon'],
-  ['a hash that is none', ['x', '--public-key', 'PUBLIC', '--last-manifest', 'abc'], 'expected a SHA-256'],
-  [
-    'a gap that is none',
-    ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'],
-    'expected two sequence numbers',
-  ],
+  ['an invalid time', ['x', '--public-key', 'PUBLIC', '--until', 'soon'], '--until soon'],
+  ['an invalid hash', ['x', '--public-key', 'PUBLIC', '--last-manifest', 'abc'], 'expected a SHA-256'],
+  ['an invalid gap', ['x', '--public-key', 'PUBLIC', '--accept-gap', '7'], 'expected two sequence numbers'],
   [
     'plain http to another machine',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'http://s3.example.com'],
     'plain http',
   ],
   [
-    'an endpoint that is none',
+    'an invalid endpoint',
     ['s3://bucket/x', '--public-key', 'PUBLIC', '--endpoint', 'nonsense'],
     'endpoint: expected http(s)://host:port',
   ],
-  ['an option that is none', ['x', '--key', 'PUBLIC'], 'unknown option'],
+  ['an unknown option', ['x', '--key', 'PUBLIC'], 'unknown option'],
 ])('%s is wrong usage', async (_, argv, reported) => {
-  const { code, err } = await program(...argv.map((word) => (word === 'PUBLIC' ? publicKey : word)))
+  const files: Record<string, string> = { PUBLIC: publicKey, PRIVATE: join(folder, 'private.pem') }
+  const { code, err } = await program(...argv.map((word) => files[word] ?? word))
   expect([code, err]).toEqual([2, expect.stringContaining(reported)])
 })
 
@@ -240,7 +242,7 @@ sinks:
 
   const verify = (...argv: string[]) => program(...argv, '--config', config, '--public-key', publicKey)
 
-  it('that is whole is proved, by a sink of the configuration or by its address', async () => {
+  it('that is complete is proved, by a sink of the configuration or by its address', async () => {
     for (const argv of [
       ['--sink', 'archive'],
       ['s3://acme-audit/logs/acme/', '--sink', 'archive'],
@@ -251,13 +253,13 @@ sinks:
     }
   })
 
-  it('without any credentials is told which of the environment are wanted', async () => {
+  it('without any credentials gets an error that names the environment variables', async () => {
     for (const name of Object.keys(process.env).filter((each) => each.startsWith('AWS_')))
       vi.stubEnv(name, undefined)
     vi.stubEnv('HOME', folder)
     vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true')
-    const place = ['s3://acme-audit/logs', '--endpoint', server.url, '--region', 'us-east-1']
-    const { code, err } = await program(...place, '--public-key', publicKey)
+    const address = ['s3://acme-audit/logs', '--endpoint', server.url, '--region', 'us-east-1']
+    const { code, err } = await program(...address, '--public-key', publicKey)
     vi.unstubAllEnvs()
     expect([code, err]).toEqual([
       1,
@@ -265,14 +267,14 @@ sinks:
     ])
   })
 
-  it('with a changed object is not', async () => {
+  it('with a missing object is not proved', async () => {
     const key = keys('workspace=')[0] ?? ''
     fake.objects.delete(`logs/acme/${key}`)
     const { code, out } = await verify('--sink', 'archive')
     expect([code, out]).toEqual([1, expect.stringContaining(`fault: ${key} is missing`)])
   })
 
-  it('that does not answer proves nothing either way', async () => {
+  it('that does not answer is neither proved nor disproved', async () => {
     fake.faultOfAll = () => ({ kind: 'code', status: 403, code: 'AccessDenied' })
     const { code, out, err } = await verify('--sink', 'archive')
     fake.faultOfAll = undefined
@@ -280,7 +282,7 @@ sinks:
     expect(err).toContain('acme-audit')
   })
 
-  it('into which a chain was copied from elsewhere is not proved', async () => {
+  it('with a chain copied from elsewhere is not proved', async () => {
     for (const [key, object] of [...fake.objects])
       fake.objects.set(key.replace('logs/acme/', 'other/'), {
         ...object,
@@ -288,10 +290,10 @@ sinks:
       })
     const { code, out } = await verify('s3://acme-audit/other', '--sink', 'archive')
     expect([code, out]).toEqual([1, expect.stringContaining('was made for s3://acme-audit/logs/acme')])
-    expect(out).toContain('NOT proved: 1 fault in')
+    expect(out).toContain('NOT proved: 1 fault; the manifests list')
   })
 
-  it('of a sink that is none is wrong usage', async () => {
+  it('of a sink of another type is wrong usage', async () => {
     const local = await program('--sink', 'local', '--config', config, '--public-key', 'nowhere.pem')
     expect(local).toMatchObject({ code: 2, out: '' })
     expect(local.err).toContain('sink local is of type file: only what an s3 sink stored can be verified')
@@ -299,12 +301,12 @@ sinks:
 })
 
 describe('a single run', () => {
-  const held = `, { name: beta, base_url: "$API", api_key: another, audit: {} }`
+  const blocked = `, { name: beta, base_url: "$API", api_key: another, audit: {} }`
   it.each([
-    ['', '', 1, 0],
-    [' or a third, beside a source that is held', held, 2, 1],
+    [' try', '', 1, 0],
+    [' or third try, beside a blocked source', blocked, 2, 1],
   ])(
-    'ends when what it stored is listed and proved, also where that takes a second try%s',
+    'ends once its objects are listed and proved, also if that takes a second%s',
     async (_, more, failing, code) => {
       const fake = new FakeS3({ bucket: 'acme-audit' })
       const server = await openS3Server(fake)
@@ -338,7 +340,7 @@ sinks:
       access_key_id: id, secret_access_key: secret, evidence: { signing_key_file: ${keyFile} } }
 `,
         )
-        const { context, heard } = openWorld()
+        const { context, heard } = openContext()
         const onTerminal = { ...context, terminal: true }
         expect(await runProgram(['run', '--once', '--config', config], onTerminal)).toBe(code)
         const ran = heard()
@@ -369,7 +371,7 @@ sinks:
 
 const openssl = String(spawnSync('bash', ['-c', 'openssl version']).stdout).startsWith('OpenSSL 3')
 
-describe.runIf(openssl)('openssl, as the documents have it', () => {
+describe.runIf(openssl)('openssl, as documented', () => {
   const text = readFileSync('docs/evidence.md', 'utf8')
   const block = (after: string) => /```text\n(.*?)```/s.exec(text.slice(text.indexOf(after)))?.[1] ?? ''
   const run = (script: string, cwd: string) =>
@@ -391,7 +393,7 @@ describe.runIf(openssl)('openssl, as the documents have it', () => {
     }
   })
 
-  it('checks a manifest, its place in the chain and an object, and refuses a changed one', () => {
+  it('checks a manifest, its position in the chain and an object, and refuses a changed one', () => {
     const place = mkdtempSync(join(folder, 'hand-'))
     const [first = '', second = ''] = keys('manifest/')
     const own = (key: string) => {

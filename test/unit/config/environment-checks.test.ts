@@ -1,4 +1,4 @@
-// What a configuration refers to on this machine, looked at in real folders.
+// Checks of what a configuration refers to on this machine, in real folders.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import {
@@ -39,7 +39,7 @@ const nowAt = Date.UTC(2026, 10, 25)
 const says = (list: readonly { path: readonly PropertyKey[]; message: string; line: number }[]) =>
   list.map(({ path, message, line }) => `${line} ${path.join('.')}: ${message}`)
 
-/** However small the volume is that these tests run on. */
+/** Large, whatever the size of the volume that these tests run on. */
 const roomyFiles: Files = { ...realFiles, volumeBytes: () => 2 ** 40 }
 
 function around(sinks: string, journal = join(folder, 'state', 'a.db'), files = roomyFiles, more = '') {
@@ -58,14 +58,14 @@ ${sinks}`
 
 const console = '  - { name: console, type: stdout }\n'
 
-test('a path that begins with ~ is told: no shell expands it, and a folder of that name would be made', () => {
+test('a path that starts with ~ is a warning, since nothing expands it', () => {
   const sinks = `  - { name: archive, type: file, path: ~/out/entries.ndjson }\n${console}`
   const { warnings } = around(sinks, '~/state/a.db')
   const why = 'begins with ~, which is not expanded here: it names a folder called ~; write the whole path'
   expect(warnings).toEqual([`1 journal.path: ${why}`, `5 sinks.0.path: ${why}`])
 })
 
-test('nothing is said of what is in order, and nothing is made', () => {
+test('a valid configuration has no faults and no warnings, and the check creates nothing', () => {
   expect(around(`  - { name: a, type: file, path: ${folder}/out/a.ndjson }\n`)).toEqual({
     faults: [],
     warnings: [],
@@ -73,7 +73,7 @@ test('nothing is said of what is in order, and nothing is made', () => {
   expect(readdirSync(folder).sort()).toEqual(['a.yaml', 'key'])
 })
 
-test('a key that everybody may read is a warning', () => {
+test('a key that every user may read is a warning', () => {
   chmodSync(join(folder, 'key'), 0o644)
   expect(around(console)).toEqual({
     faults: [],
@@ -83,7 +83,7 @@ test('a key that everybody may read is a warning', () => {
   })
 })
 
-test('so is a secret that stands in a configuration that everybody may read', () => {
+test('a secret inside a configuration that every user may read is a warning', () => {
   const hec = '  - { name: a, type: splunk_hec, url: "https://a.example.com", token: t }\n'
   expect(around(hec).warnings).toEqual([])
   chmodSync(join(folder, 'a.yaml'), 0o644)
@@ -92,7 +92,7 @@ test('so is a secret that stands in a configuration that everybody may read', ()
   ])
 })
 
-test('and none is one that is named by a reference, be it one that cannot be resolved: that alone is told', () => {
+test('a secret named by reference is no warning, also if the reference cannot be resolved', () => {
   const file = join(folder, 'a.yaml')
   const reported = (key: string) => {
     writeFileSync(
@@ -117,7 +117,7 @@ sinks: [{ name: a, type: stdout }]
   expect(reported('$${env:ABSENT}').warnings).toHaveLength(1)
 })
 
-test('a secret that Kubernetes mounted is in order, whatever its mode, and one that all can change is not', () => {
+test('a secret mounted by Kubernetes is accepted with any mode; one that every user can change is a warning', () => {
   const real = join(folder, '..2026_11_26_10_00_00.1')
   mkdirSync(real)
   renameSync(join(folder, 'key'), join(real, 'key'))
@@ -133,7 +133,7 @@ test('a secret that Kubernetes mounted is in order, whatever its mode, and one t
   ])
 })
 
-test('a journal that others may read is a warning, one that they may replace a fault, in the words of `run`', async () => {
+test('a journal that others may read is a warning; one that they may replace is a fault, with the message of `run`', async () => {
   const state = join(folder, 'state')
   const journal = join(state, 'a.db')
   mkdirSync(state)
@@ -167,7 +167,7 @@ test('a log without its journal is a fault', () => {
   ])
 })
 
-test('a file of a sink that others may read or replace is a warning, also of a start', () => {
+test("a sink's file that others may read or replace is a warning, also at a start", () => {
   const out = join(folder, 'out')
   mkdirSync(out)
   writeFileSync(join(out, 'a.ndjson'), '', { mode: 0o644 })
@@ -182,7 +182,7 @@ test('a file of a sink that others may read or replace is a warning, also of a s
   ])
 })
 
-describe('a volume that cannot hold what the journal may take', () => {
+describe("a volume too small for the journal's limits", () => {
   const GIB = 2 ** 30
   const onVolume = (bytes: number | undefined, bounds = '') => {
     const asked: string[] = []
@@ -191,7 +191,7 @@ describe('a volume that cannot hold what the journal may take', () => {
     return { ...around(console, path, { ...realFiles, volumeBytes }, bounds), asked, path }
   }
 
-  test('is a warning, which names both', () => {
+  test('is a warning that names both sizes', () => {
     expect(onVolume(2 * GIB)).toMatchObject({
       faults: [],
       warnings: [
@@ -204,20 +204,20 @@ describe('a volume that cannot hold what the journal may take', () => {
     expect(large.warnings.join()).toContain('960MiB for log and ballast')
   })
 
-  test('is none to a byte, and none where nobody says how large it is', () => {
+  test('is no warning if the sizes are equal, or if the size is unknown', () => {
     const [whole, asked] = [2 * GIB + 384 * 2 ** 20, [join(folder, 'state', 'a.db')]]
     expect(onVolume(whole)).toMatchObject({ warnings: [], asked })
     expect(onVolume(whole - 1).warnings).toHaveLength(1)
     expect(onVolume(undefined).warnings).toEqual([])
   })
 
-  test('is told by the folder nearest to it that is there', () => {
+  test('is measured at the nearest existing folder', () => {
     for (const path of [join(folder, 'no', 'such', 'a.db'), join(folder, 'key')])
       expect(realFiles.volumeBytes(path)).toBeGreaterThan(2 ** 20)
   })
 })
 
-test('so is a private key, and what values are hashed with', () => {
+test('a signing key or hash key that every user may read is a warning', () => {
   const { privateKey } = generateKeyPairSync('ed25519')
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' })
   for (const [name, text] of [
@@ -250,7 +250,7 @@ test('a journal whose folder cannot be made is a fault', () => {
   expect(around(console, folder).faults).toEqual(['1 journal.path: is a folder: expected a file name'])
 })
 
-test('a link that leads nowhere is a fault where a folder should be, and none where a file is yet to be made', () => {
+test('a broken link is a fault in place of a folder, and accepted in place of a file to be created', () => {
   symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
   expect(around(console, join(folder, 'dangling', 'state', 'a.db')).faults).toEqual([
     `1 journal.path: cannot be created: ${folder}/dangling is a link that leads nowhere (is a volume not mounted?)`,
@@ -271,16 +271,16 @@ test('a link that leads nowhere is a fault where a folder should be, and none wh
   ])
 })
 
-test('a folder without the permission to write is a fault', () => {
+test('a folder without write permission is a fault', () => {
   mkdirSync(join(folder, 'out'))
-  // Said by the fake: the user that runs tests may be one who may do everything.
+  // Faked, since the user that runs the tests may be root.
   const files: Files = { ...roomyFiles, writable: (path) => path !== join(folder, 'out') }
   expect(around(`  - { name: a, type: file, path: ${folder}/out/a }\n`, undefined, files).faults).toEqual([
     `5 sinks.0.path: cannot be created: this user cannot write to ${folder}/out; give it the permission`,
   ])
 })
 
-test('two sinks into one file, or one into the journal, are faults', () => {
+test("two sinks with one file, or a sink with the journal's file, are faults", () => {
   const journal = join(folder, 'a.db')
   const sinks = `  - { name: a, type: file, path: ${folder}/x }
   - { name: b, type: file, path: ${folder}/./x }
@@ -292,7 +292,7 @@ test('two sinks into one file, or one into the journal, are faults', () => {
   ])
 })
 
-test('a file sink at the configuration, or at a file that it names, is a fault, and no daemon starts with it', () => {
+test('a file sink at the configuration, or at a file it refers to, is a fault, also for `run`', () => {
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const fault = '5 sinks.0.path: is a file that the configuration is read from: use another file'
   const context = { env: {}, readFile: readTextFile }
@@ -311,7 +311,7 @@ test('a file sink at the configuration, or at a file that it names, is a fault, 
   expect(readFileSync(join(folder, 'key'), 'utf8')).toBe('planted-key\n')
 })
 
-test('a file sink at what the journal has beside it is a fault, and no daemon starts with it', () => {
+test('a file sink at a file that belongs to the journal is a fault, also for `run`', () => {
   const journal = join(folder, 'a.db')
   const at = (path: string) => `  - { name: a, type: file, path: ${path} }\n`
   const fault = '5 sinks.0.path: is a file that the journal has beside it: use another name'
@@ -321,14 +321,14 @@ test('a file sink at what the journal has beside it is a fault, and no daemon st
     expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('has beside it')
   }
   expect(around(at(`${journal}.ndjson`), journal).faults).toEqual([])
-  // All lie where the file itself does, and the socket beside the name that was given.
+  // All are beside the file itself, except the socket, which is beside the configured name.
   mkdirSync(join(folder, 'disk'))
   symlinkSync(join(folder, 'disk', 'b.db'), join(folder, 'link.db'))
   for (const name of ['disk/b.db-wal', 'disk/b.db.ballast', 'link.db.sock'])
     expect([name, around(at(join(folder, name)), join(folder, 'link.db')).faults]).toEqual([name, [fault]])
 })
 
-test('what can never be a file is a fault, and no daemon starts with it: a device, a pipe, a folder', () => {
+test('a device, a pipe or a folder as a file is a fault, also for `run`', () => {
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
   const device =
@@ -344,7 +344,7 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
     expect(around(sink(path)).faults).toEqual([`5 ${fault}`])
     expect(load).toThrow(`a.yaml:5:34: ${fault.replace('.0', '[0]')}`)
   }
-  // No journal goes to standard output.
+  // A journal cannot go to standard output.
   for (const path of ['/dev/null', pipe]) {
     expect(around(console, path).faults).toEqual([
       '1 journal.path: is a device, pipe or socket: expected a regular file',
@@ -353,7 +353,7 @@ test('what can never be a file is a fault, and no daemon starts with it: a devic
   }
 })
 
-test('a journal at a file that is none is a fault; a journal, also as it stands while it is open, and an empty file are in order', async () => {
+test('a file that is no journal is a fault; a journal, also an open one, and an empty file are accepted', async () => {
   const path = join(folder, 'a.db')
   for (const content of ['{"id":"1"}\n', 'SQLite', 'x'.repeat(2 ** 20 + 1)]) {
     writeFileSync(path, content)
@@ -368,7 +368,7 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
     ...{ path, maxBytes: 2 ** 20, keepKeysMs: 1e9, keepDeliveredBytes: 0 },
     ...{ sinks: [], clock: systemClock, log: new LogLines(), ballastBytes: 0 },
   })
-  // By another process: this one would drop the journal's lock.
+  // Copied by another process, since closing the file here would drop the journal's lock.
   const copy = join(folder, 'copy.db')
   execFileSync('cp', [path, copy])
   expect(around(console, copy).faults).toEqual([])
@@ -376,7 +376,7 @@ test('a journal at a file that is none is a fault; a journal, also as it stands 
   expect(around(console, path).faults).toEqual([])
 })
 
-test('a folder of keys or of the configuration that others can write to is a warning, once, also at the start', () => {
+test('a folder of keys or of the configuration that others can write to is a warning, once, also at a start', () => {
   const keys = join(folder, 'keys')
   mkdirSync(keys)
   writeFileSync(join(keys, 'key'), 'planted-key\n', { mode: 0o400 })
@@ -395,7 +395,7 @@ test('a folder of keys or of the configuration that others can write to is a war
   chmodSync(folder, 0o700)
 })
 
-test('a folder of keys that a group of others can write to is a warning', () => {
+test('a folder of keys that another group can write to is a warning', () => {
   const gid = (process.getegid?.() ?? 0) + 1
   const owners = {
     ...realFiles.owners,
@@ -424,21 +424,21 @@ describe('a journal that an earlier version left in the working directory', () =
       })
     ).close()
 
-  test('is refused with both paths, where the new place has none', async () => {
+  test('is refused with both paths, if there is no journal at the new path', async () => {
     const old = join(cwd(), 'data', 'a.db')
     await openAt(old)
     const { faults } = around(console, 'data/a.db', files)
     expect(faults).toHaveLength(1)
     expect(faults[0]).toContain(`there is no journal at ${folder}/data/a.db, but there is one at ${old}`)
     expect(() => load(true)).toThrow('there is one at')
-    // Asked again while this process has its journal open, the file is not touched.
+    // A check while this process has its journal open does not touch the file.
     expect(load(false).config.journal.path).toBe(join(folder, 'data', 'a.db'))
     await openAt(join(folder, 'data', 'a.db'))
     expect(around(console, 'data/a.db', files).faults).toEqual([])
     expect(load(true).config.journal.path).toBe(join(folder, 'data', 'a.db'))
   })
 
-  test('is left alone where the path is absolute, or the file is no journal of this program', async () => {
+  test('is ignored if the path is absolute, or if the file is no journal', async () => {
     await openAt(join(cwd(), 'data', 'a.db'))
     expect(around(console, join(folder, 'data', 'a.db'), files).faults).toEqual([])
     writeFileSync(join(cwd(), 'data', 'b.db'), 'no journal')
@@ -450,7 +450,7 @@ describe('a journal that an earlier version left in the working directory', () =
   })
 })
 
-test('a journal of a newer version is a fault in the words of `run`, and so it is where only its log says so', async () => {
+test('a journal of a newer version is a fault with the message of `run`, also if only its log says so', async () => {
   const path = join(folder, 'a.db')
   const open = () =>
     openRegistered({
@@ -469,7 +469,7 @@ test('a journal of a newer version is a fault in the words of `run`, and so it i
   await expect(open()).rejects.toThrow(`The journal ${path} ${words}`)
 })
 
-test('the database of another program that lies in its log alone is a fault', () => {
+test('a database of another program is a fault, also if only its log has the data', () => {
   const path = join(folder, 'a.db')
   const other = new Sqlite(path)
   other.pragma('journal_mode = WAL')
@@ -483,13 +483,13 @@ test('the database of another program that lies in its log alone is a fault', ()
 const otherTables = 'CREATE TABLE t (x)'
 test.each([
   ['no version', otherTables],
-  ['a version as an older journal has', `${otherTables}; PRAGMA user_version = 2`],
-  ['a version that every journal of it marks', `${otherTables}; PRAGMA user_version = 5`],
+  ['the version of an older journal', `${otherTables}; PRAGMA user_version = 2`],
+  ['a version that requires our mark', `${otherTables}; PRAGMA user_version = 5`],
   ['a mark of its own', `${otherTables}; PRAGMA application_id = 252006674`],
   ['a mark and nothing else', 'PRAGMA application_id = 252006674'],
   ['pages of 64 KiB', `PRAGMA page_size = 65536; VACUUM; ${otherTables}; PRAGMA user_version = 1`],
 ])(
-  'a journal at the database of another program is a fault, and nothing is changed or made: %s',
+  'a journal path at the database of another program is a fault, and the check changes nothing: %s',
   (_, sql) => {
     const path = join(folder, 'state', 'a.db')
     mkdirSync(join(folder, 'state'))
@@ -505,7 +505,7 @@ test.each([
   },
 )
 
-test('an empty database, and a journal from before there was a mark, are in order', async () => {
+test('an empty database, and a journal older than the mark, are accepted', async () => {
   const path = join(folder, 'a.db')
   const change = (sql: string) => {
     const db = new Sqlite(path)
@@ -524,7 +524,7 @@ test('an empty database, and a journal from before there was a mark, are in orde
   expect(around(console, path).faults).toEqual([])
 })
 
-test('a journal, or a file sink, in a file system of the kernel is a fault: its folders take no files, to root as well', () => {
+test('a journal or file sink below /proc is a fault, also for root', () => {
   const fault = 'cannot be created: /proc belongs to the kernel and takes no files: use a folder on a disk'
   for (const path of ['/proc/auditferry-test/a.db', '/proc/a.db'])
     expect(around(console, path).faults).toEqual([`1 journal.path: ${fault}`])
@@ -533,7 +533,7 @@ test('a journal, or a file sink, in a file system of the kernel is a fault: its 
   ])
 })
 
-test('a journal on a network file system is a fault of validate, as it is of run', () => {
+test('a journal on a network file system is a fault', () => {
   const files: Files = { ...roomyFiles, fileSystemType: () => 0x6969 }
   const fault =
     '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume'
@@ -541,7 +541,7 @@ test('a journal on a network file system is a fault of validate, as it is of run
     expect(around(console, join(folder, path), files).faults).toEqual([fault])
 })
 
-test('a folder that cannot be made yet is a fault of validate, and a daemon starts with it: that sink alone is held', () => {
+test("a sink's folder that cannot be created yet is a fault of validate; `run` starts and only that sink waits", () => {
   for (const path of ['key/a.ndjson', 'dangling/a.ndjson']) {
     if (path.startsWith('dangling')) symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
     expect(around(`  - { name: a, type: file, path: ${folder}/${path} }\n`).faults).toEqual([
@@ -557,7 +557,7 @@ const rotated = (path: string, keep = 3) =>
 const overwritten = (path: string, line: number, from: string, to: string) =>
   `${line} ${path}: would be overwritten when sinks[0] rotates its file to ${from} … ${to}: use another name`
 
-test('a file at a name that another one is rotated to is a fault, and no daemon starts with it', () => {
+test("a file with the name of another sink's rotated file is a fault, also for `run`", () => {
   const out = join(folder, 'out')
   const more = (path: string) => `  - { name: b, type: file, path: ${path} }\n`
   const names = [`${out}.1`, `${out}.3`] as const
@@ -576,7 +576,7 @@ test('a file at a name that another one is rotated to is a fault, and no daemon 
   expect(around(rotated(out, 10_000) + more(`${out}.10000`)).faults).toHaveLength(1)
 })
 
-test('neither a link nor the order of the sinks hides a name that a file is rotated to', () => {
+test('a link or the order of sinks does not hide a conflict with a rotated file', () => {
   const real = join(folder, 'real')
   mkdirSync(real)
   writeFileSync(join(real, 'out.2'), '')
@@ -592,7 +592,7 @@ test('neither a link nor the order of the sinks hides a name that a file is rota
   }
 })
 
-test('a reference to a pipe or a device is a fault at once, and no wait for what may never come', () => {
+test('a reference to a pipe or a device is a fault at once, without waiting for data', () => {
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', [pipe])
   const file = join(folder, 'a.yaml')
@@ -621,7 +621,7 @@ test.each([
   ['', ', endpoint: "https://s3.eu-west-1.amazonaws.com"'],
   [', prefix: a', ', prefix: a/, compression: none, format: envelope'],
   [', endpoint: "https://MINIO.test:443"', ', endpoint: "https://minio.test"'],
-])('two sinks of one bucket and prefix are a fault, and no daemon starts with it: %j, %j', (one, other) => {
+])('two sinks with one bucket and prefix are a fault, also for `run`: %j, %j', (one, other) => {
   const fault =
     /^6 sinks\.1\.prefix: its lines would mix with those of sinks\[0\] \(bucket logs at .*\): give each a prefix of its own$/
   const { faults } = around(bucket('a', one) + bucket('b', other))
@@ -630,12 +630,12 @@ test.each([
   expect(() => loadToRun(join(folder, 'a.yaml'), context, realFiles)).toThrow('give each a prefix of its own')
 })
 
-test('sinks of one bucket with other prefixes, or of other servers, are in order', () => {
+test('sinks of one bucket with different prefixes or servers are accepted', () => {
   const others = ['', ', prefix: a', ', prefix: b', ', endpoint: "https://minio.test:9000"']
   expect(around(others.map((more, i) => bucket(`s${i}`, more)).join('')).faults).toEqual([])
 })
 
-test('a certificate that is not there is a fault at its key', () => {
+test('a missing certificate is a fault at its key', () => {
   const sinks = `  - name: siem
     type: splunk_hec
     url: https://a.example.com:8088
@@ -656,7 +656,7 @@ const tlsSinks = {
   syslog: 'type: syslog, address: "tls://a.example.com:6514"',
 }
 
-/** What is said of TLS files with this content. */
+/** The faults of a sink whose TLS files have these contents. */
 function tlsFaults(type: keyof typeof tlsSinks, contents: { ca?: string; cert?: string; key?: string }) {
   const named = Object.entries(contents).map(([name, content]) => {
     writeFileSync(join(folder, `${name}.pem`), content, { mode: 0o400 })
@@ -674,7 +674,7 @@ const faultAt = (name: string, wrong: string) =>
   `5 sinks.0.tls.${name}_file: the file cannot be used: ${wrong}`
 
 test.each(['splunk_hec', 's3', 'syslog'] as const)(
-  'a TLS file that run could not use is a fault at its key, and not a word of it is told: %s',
+  'an unusable TLS file is a fault at its key, without its content: %s',
   (type) => {
     expect(tlsFaults(type, { ca: one.cert + other.cert, cert: one.cert, key: one.key })).toEqual([])
     expect(tlsFaults(type, { ca: 'planted' })).toEqual([faultAt('ca', noCertificate)])
@@ -699,7 +699,7 @@ test.each(['splunk_hec', 's3', 'syslog'] as const)(
   },
 )
 
-test('a key without effect is a warning where somebody wrote it', () => {
+test('a configured key without effect is a warning', () => {
   const syslog = (scheme: string, more: string) =>
     `  - { name: a, type: syslog, address: "${scheme}://siem:514"${more} }\n`
   const linger = ', tcp_linger: 10s'
@@ -715,7 +715,7 @@ test('a key without effect is a warning where somebody wrote it', () => {
   expect(around(hec(true)).warnings).toEqual([])
 })
 
-test('a denied value that is not in NFC is a warning, unless its NFC stands beside it', () => {
+test('a denied value that is not in NFC is a warning, unless its NFC form is listed too', () => {
   const [composed, decomposed] = ['Müller'.normalize('NFC'), 'Müller'.normalize('NFD')]
   const denying = (...values: string[]) =>
     around(`  - { name: a, type: stdout, deny: { user.name: ['0042', ${values.join(', ')}] } }\n`).warnings
@@ -726,7 +726,7 @@ test('a denied value that is not in NFC is a warning, unless its NFC stands besi
   ])
 })
 
-test('a source that nobody reads is a warning where somebody named it', () => {
+test('a configured source that no workspace reads is a warning', () => {
   expect(around(`${console}    \n`).warnings).toEqual([])
   expect(around('  - { name: a, type: stdout, sources: [audit, history.query] }\n').warnings).toEqual([
     '5 sinks.0.sources.1: no workspace has history.query switched on',
@@ -738,7 +738,7 @@ test('a source that nobody reads is a warning where somebody named it', () => {
   ])
 })
 
-/** What is warned of where a workspace reads the audit log and what stands in `more`. */
+/** The warnings for a workspace with the audit log and the keys of `more`. */
 function warningsOf(more: string, sinks = '[{ name: a, type: stdout }]', audit = '{}', kept = '35d') {
   const text = `journal: { path: ${folder}/a.db, dedup_retention: ${kept} }
 workspaces:
@@ -750,7 +750,7 @@ sinks: ${sinks}
   return says(checkEnvironment(loaded ?? expect.fail(), roomyFiles, nowAt).warnings)
 }
 
-test('a vault of which nothing is read is a warning, unless somebody switched its projects off', () => {
+test('a vault section that reads nothing is a warning, unless its projects are switched off', () => {
   const warning =
     '3 workspaces.0.vault: nothing of the vault is read: add `projects: true`, or leave `vault` out'
   expect(warningsOf('vault: { interval: 1m }')).toEqual([warning])
@@ -759,7 +759,7 @@ test('a vault of which nothing is read is a warning, unless somebody switched it
   expect(warningsOf('vault: { projects: true }')).toEqual([])
 })
 
-test('intervals that leave too little together, of workspaces that share a key, are a warning at each', () => {
+test('workspaces with one key whose intervals together use too much of the rate limit get a warning each', () => {
   const beta = (key: string, more = '') =>
     `}\n  - { name: beta, base_url: "https://a.example.com", api_key: ${key}, audit: { interval: 6s${more} }`
   const together = (key: string, more?: string) => warningsOf(beta(key, more), undefined, '{ interval: 6s }')
@@ -777,7 +777,7 @@ test('intervals that leave too little together, of workspaces that share a key, 
   expect(together('another')).toEqual([])
 })
 
-test('polls that are further apart than keys are kept are a warning, where they are written or by the tier', () => {
+test('polls further apart than the dedup retention are a warning, at the interval or at the retention', () => {
   const kept = (keep: string, more: string, audit?: string) =>
     warningsOf(more, undefined, audit, keep).filter((one) => one.includes('dedup_retention'))
   const why = (keep: string) =>
@@ -795,7 +795,7 @@ test('polls that are further apart than keys are kept are a warning, where they 
 })
 
 test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
-  'a bucket of a name that AWS does not give is a fault there, and a doubt at another server: %s',
+  'a bucket name that AWS refuses is a fault there, and a warning at another server: %s',
   (name) => {
     const bucketAt = (more: string) => `  - { name: b, type: s3, bucket: ${name}${more} }\n`
     const endpoint = 'https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com'
@@ -811,12 +811,12 @@ test.each(['Logs_2026', 'logs..archive', '192.168.0.1'])(
   },
 )
 
-test('a usual name of a bucket is no doubt', () => {
+test('a usual bucket name is no warning', () => {
   for (const name of ['logs', 'my-logs.2026', '1abc', 'a.b-c', '1.2.3.4.5'])
     expect(around(`  - { name: b, type: s3, bucket: ${name} }\n`).warnings.join()).not.toContain('bucket')
 })
 
-test('an interval that leaves too little to find late entries with, or for the past, is a warning with its figures', () => {
+test('an interval that leaves too little for lookback or jobs is a warning with its figures', () => {
   const audit = (interval: string, more = '', limit = 60) =>
     warningsOf(`rate_limits: { audit: ${limit} }`, undefined, `{ interval: ${interval}${more} }`)
   const jobs = (want: string) =>
@@ -825,7 +825,7 @@ test('an interval that leaves too little to find late entries with, or for the p
     `lookback gets little more than its guaranteed 6 requests a minute, so late entries arrive later, and backfill, replay and reconcile are slow; set ${want} or more`
   const taken =
     '3 workspaces.0.audit.interval: polling uses about 40 of the 60 requests a minute (rate_limits.audit):'
-  // A page, and one that proves that it was the last.
+  // A page, and an empty one that proves it was the last.
   expect(audit('3s')).toEqual([`${taken} ${late('4s')}`])
   expect(audit('4s')).toEqual([])
   expect(audit('7900ms', '', 30)).toHaveLength(1)
@@ -838,7 +838,7 @@ test('an interval that leaves too little to find late entries with, or for the p
   expect(warningsOf('history: { interval: 1s, lookback: 0s }')).toHaveLength(1)
 })
 
-test('a glob of `types` that no documented type matches is a warning, with a leading ! as well', () => {
+test('a pattern in `types` that matches no documented type is a warning, also with a leading !', () => {
   const typed = (types: string, sources = '') =>
     warningsOf('rate_limits: {}', `[{ name: a, type: stdout, types: ${types}${sources} }]`)
   expect(warningsOf('rate_limits: {}', undefined, '{ types: ["auth:*", "atuh:*", "!zz:*"] }')).toEqual([
@@ -855,7 +855,7 @@ test('a glob of `types` that no documented type matches is a warning, with a lea
   expect(typed('["*", "!user:*", "*:login", "*"]')).toEqual([])
 })
 
-test('a start in the future is a warning: nothing from before it is ever read', () => {
+test('a start in the future is a warning: nothing before it is ever read', () => {
   const starting = (audit: string, history: string) =>
     warningsOf(`history: { start: ${history} }`, undefined, `{ start: ${audit} }`)
   const future = (start: string) =>
@@ -867,7 +867,7 @@ test('a start in the future is a warning: nothing from before it is ever read', 
   expect(starting('2026-11-25T00:00:00Z', 'latest')).toEqual([])
 })
 
-test('a source that is read for no sink is a warning', () => {
+test('a source that no sink takes is a warning', () => {
   const sinks = `[{ name: a, type: stdout }, { name: b, type: file, path: ${folder}/b, sources: [audit] }]`
   expect(warningsOf('history: { usage: true, query: true }', sinks)).toEqual([
     "3 workspaces.0.history.query: history.query is read and kept, and no sink takes it: name it in a sink's sources",
@@ -876,11 +876,11 @@ test('a source that is read for no sink is a warning', () => {
 
 test.each([
   ['a linked folder', 'there/x', 'linked/x'],
-  ['a linked folder above one that is yet to be made', 'there/new/x', 'linked/new/x'],
+  ['a linked folder above one to be created', 'there/new/x', 'linked/new/x'],
   ['a link to a file', 'there/kept', 'link'],
-  ['a link to a file that is yet to be made', 'there/x', 'dangling'],
+  ['a link to a file to be created', 'there/x', 'dangling'],
   ['a hard link', 'there/kept', 'hard'],
-])('two sinks into one file through %s are a fault, and no daemon starts with it', (_, one, other) => {
+])('two sinks with one file through %s are a fault, also for `run`', (_, one, other) => {
   mkdirSync(join(folder, 'there'))
   writeFileSync(join(folder, 'there/kept'), '')
   symlinkSync('there', join(folder, 'linked'))
@@ -900,7 +900,7 @@ test.each([
   expect(loadToRun(join(folder, 'a.yaml'), context, realFiles).config.sinks).toHaveLength(2)
 })
 
-test('a signing key that is none of Ed25519 is a fault before anything is signed, and not a word of it is told', () => {
+test('a signing key that is not Ed25519 is a fault before anything is signed, without its content', () => {
   const kinds = {
     rsa: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
       type: 'pkcs8',

@@ -23,8 +23,8 @@ function faultsOf(file: string, text: string, env: Record<string, string> = {}):
   }
 }
 
-describe('a configuration at fault says so at its place, in words, without a value', () => {
-  // The comment lines at a fixture's top are what is to be said of it.
+describe('a faulty configuration reports where and what is wrong, without a value', () => {
+  // The comment lines at the top of a fixture are the expected faults.
   test.each(fixtures)('%s', (name) => {
     const text = readFileSync(join(folder, name), 'utf8')
     const wanted = [...text.matchAll(/^# (.*)$/gm)].map(([, line]) => `${name}:${line}`)
@@ -64,7 +64,7 @@ server: { listen: LEAF }
 log: { level: LEAF }
 `
 
-test('a secret that stands as the value of any key, in any disguise, is in no fault', () => {
+test('a secret as the value of any key, in any spelling, is in no fault', () => {
   const leaves = base.split('LEAF').length - 1
   const disguises = [
     '*',
@@ -102,7 +102,7 @@ test('a secret that stands as the value of any key, in any disguise, is in no fa
   )
 })
 
-test('a secret that came by reference is in no fault', () => {
+test('a secret from a reference is in no fault', () => {
   let at = 0
   const text = base.replaceAll('LEAF', () => `"\${env:S${at++ % 3}}"`)
   const faults = faultsOf('a.yaml', text, { S0: 'pLaNtEd', S1: 'pLaNtEd key', S2: '{pLaNtEd: [' })
@@ -110,7 +110,7 @@ test('a secret that came by reference is in no fault', () => {
   expect(faults.join('\n')).not.toContain('pLaNtEd')
 })
 
-test('all faults are told at once, in the order of their places', () => {
+test('all faults are reported at once, in the order of the file', () => {
   const text = `journal: { max_bytes: 5 }
 workspaces:
   - name: A
@@ -138,7 +138,7 @@ sinks:
   ])
 })
 
-test('a file in UTF-16 is told as such', () => {
+test('a file in UTF-16 is reported as such', () => {
   const text = 'workspaces:\n  - name: acme\n'
   const little = Buffer.from(text, 'utf16le')
   const marked = Buffer.from(`\ufeff${text}`, 'utf16le')
@@ -148,7 +148,7 @@ test('a file in UTF-16 is told as such', () => {
     ])
 })
 
-test('a byte order mark at the beginning counts as no column', () => {
+test('a byte order mark does not count as a column', () => {
   const text = '{ workspaces: [], sinks: [{ name: x, type: stdout }], jornal: {} }\n'
   const faults = faultsOf('a.yaml', text)
   expect(faults.map((fault) => fault.split(': ')[0])).toEqual(['a.yaml:1:15', 'a.yaml:1:55'])
@@ -157,7 +157,7 @@ test('a byte order mark at the beginning counts as no column', () => {
   expect(faultsOf('a.yaml', `\ufeff${broken}`)).toEqual(faultsOf('a.yaml', broken))
 })
 
-test('a letter in another encoding is a fault at its place, in a value and in a key, and none in a comment', () => {
+test('a letter in another encoding is a fault with its position, except in a comment', () => {
   const utf8 = `# für alle
 workspaces: [{ name: a, base_url: "https://a.example.com", api_key: k, audit: {} }]
 sinks:
@@ -172,7 +172,7 @@ sinks:
   ])
 })
 
-test('what a reference brings in is UTF-8 too', () => {
+test('the value of a reference must be UTF-8 too', () => {
   const latin = Buffer.from('Müller', 'latin1').toString('utf8')
   const text = `workspaces: [{ name: "\${env:NAME}", base_url: "https://a.example.com", api_key: k, audit: {} }]
 sinks: [{ name: s, type: stdout }]
@@ -182,7 +182,7 @@ sinks: [{ name: s, type: stdout }]
   ])
 })
 
-test('a missing configuration is a fault of its own', () => {
+test('a missing configuration has its own fault', () => {
   const readFile = () => {
     throw Object.assign(new Error('none'), { code: 'ENOENT' })
   }
@@ -191,7 +191,7 @@ test('a missing configuration is a fault of its own', () => {
   )
 })
 
-test('as many aliases as there may be are read without a stall', () => {
+test('the largest allowed number of aliases is read without delay', () => {
   const list = (item: (index: number) => string) =>
     Array.from({ length: 20_000 }, (_, i) => item(i)).join(', ')
   const text = `anchors: [${list((i) => `&a${i} x`)}]\naliases: [${list((i) => `*a${i}`)}]\n`

@@ -1,4 +1,4 @@
-// What a good configuration becomes: defaults, units, positions in time, references.
+// What a valid configuration becomes: defaults, units, start positions, references.
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { inspect } from 'node:util'
@@ -35,7 +35,7 @@ sinks:
     type: stdout
 `
 
-test('what is said of the journal reaches it, the largest entry too', () => {
+test('the settings of the journal reach it, including the largest entry', () => {
   const text = `journal: { path: /a.db, limits: { max_entry_bytes: 64MiB } }\n${small()}`
   expect(journalSettings(load({ text }))).toEqual({
     path: '/a.db',
@@ -46,7 +46,7 @@ test('what is said of the journal reaches it, the largest entry too', () => {
   })
 })
 
-test('where a workspace is read from reaches the journal in words of the file', () => {
+test('the start of a workspace reaches the journal as written in the file', () => {
   const startsIn = (text: string) => journalWorkspaces(load({ text }))[0]?.starts
   expect(startsIn(small('{ start: 36h }'))).toEqual({ auditStart: '36h' })
   expect(startsIn(small('{ start: 2026-11-01T00:00:00Z }'))).toEqual({
@@ -54,7 +54,7 @@ test('where a workspace is read from reaches the journal in words of the file', 
   })
 })
 
-test('what is left out takes its default, in the units of the rooms', () => {
+test('missing keys take their defaults, in bytes and milliseconds', () => {
   const config = load({ text: small() })
   const { api_key: key, ...workspace } = config.workspaces[0] ?? expect.fail()
   expect(key.reveal()).toBe('k3y')
@@ -100,17 +100,17 @@ test.each([
   ['2026-01-31T00:00:00Z', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 }],
   ['2026-01-31T00:00:00.000001', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 + 1 }],
   ['2026-01-31', { kind: 'time', atUs: Date.UTC(2026, 0, 31) * 1000 }],
-])('start: %s is a position', (start, wanted) => {
+])('start: %s is parsed', (start, wanted) => {
   expect(load({ text: small(`{ start: "${start}" }`) }).workspaces[0]?.audit?.start).toEqual(wanted)
 })
 
-test('keys may be kept for less than the default sweep: it goes as far back as they do', () => {
+test('the dedup retention may be shorter than the default lookback, which it then limits', () => {
   expect(load({ text: `journal: { dedup_retention: 1h }\n${small()}` }).journal.dedup_retention).toBe(
     3_600_000,
   )
 })
 
-test('in a container the listener is where its environment says, unless the configuration says another', () => {
+test('in a container the environment sets the listener, unless the configuration does', () => {
   const env = { AUDITFERRY_LISTEN: '0.0.0.0:9464' }
   expect(load({ text: small(), env }).server.listen).toEqual({ host: '0.0.0.0', port: 9464 })
   expect(load({ text: `${small()}server: {}\n`, env }).server.listen.host).toBe('0.0.0.0')
@@ -120,7 +120,7 @@ test('in a container the listener is where its environment says, unless the conf
   expect(() => load({ text: small(), env: { AUDITFERRY_LISTEN: 'nowhere' } })).toThrow('server.listen')
 })
 
-test('the names that a container is asked by are added to those of the configuration', () => {
+test("host names from a container's environment are added to the configured ones", () => {
   const env = { AUDITFERRY_ALLOWED_HOSTS: 'ferry.space, ferry.space.svc,' }
   expect(load({ text: small() }).server.allowed_hosts).toEqual([])
   expect(load({ text: small(), env }).server.allowed_hosts).toEqual(['ferry.space', 'ferry.space.svc'])
@@ -144,31 +144,32 @@ describe('relative paths', () => {
     return loadConfig(file, { env: {}, readFile })
   }
 
-  test('begin at the folder of the configuration, those of references too', () => {
+  test('start at the folder of the configuration, also in references', () => {
     expect(from('/etc/ferry/a.yaml').journal.path).toBe('/etc/ferry/state/a.db')
     expect(asked).toEqual(['/etc/ferry/keys/api'])
   })
 
-  test('lead to the same files by whatever name the configuration is called', () => {
+  test('lead to the same files, however the configuration is named', () => {
     const here = from('conf/a.yaml').journal.path
     expect(here).toBe(resolve('conf/state/a.db'))
     expect(from(resolve('conf/a.yaml')).journal.path).toBe(here)
     expect(from('./docs/../conf/a.yaml').journal.path).toBe(here)
   })
 
-  test('of a configuration from a pipe begin at the present folder', () => {
+  test('of a configuration from a pipe start at the working directory', () => {
     expect(from('/dev/stdin').journal.path).toBe(resolve('state/a.db'))
     expect(from('/proc/self/fd/63').journal.path).toBe(resolve('state/a.db'))
     expect(asked).toEqual([resolve('keys/api')])
   })
 
-  test('a secret is read again from there', () => {
+  test('also apply when a secret is read again', () => {
     const [workspace] = from('/etc/ferry/a.yaml').workspaces
     workspace?.api_key.fresh()
+    expect(workspace?.api_key.file).toBe('/etc/ferry/keys/api')
     expect(asked).toEqual(['/etc/ferry/keys/api', '/etc/ferry/keys/api'])
   })
 
-  test('one that leads nowhere is named with the place where it was looked for', () => {
+  test('are shown in full if the file does not exist', () => {
     const none = Object.assign(new Error('none'), { code: 'ENOENT' })
     const readFile = (path: string) => {
       if (path === '/etc/ferry/a.yaml') return text
@@ -185,7 +186,7 @@ test('a listener may be an IPv6 address', () => {
   expect(listen).toEqual({ host: '::1', port: 0 })
 })
 
-test('plain http is allowed on loopback, and elsewhere where somebody said so', () => {
+test('plain http is allowed on loopback, and elsewhere only with allow_insecure', () => {
   for (const host of ['localhost:1', '127.0.0.1', '127.9.9.9:80', '[::1]:8080'])
     expect(load({ text: small().replace('https://api.example.com/', `http://${host}`) })).toBeDefined()
   const said = small().replace('https:', 'http:').replace('audit:', 'allow_insecure: true\n    audit:')
@@ -196,7 +197,7 @@ test('plain http is allowed on loopback, and elsewhere where somebody said so', 
     )
 })
 
-test('sources may stand there switched off', () => {
+test('sources may be listed as switched off', () => {
   const off = `${small().replace('sinks:', '    vault: { projects: false }\nsinks:')}    redact: []\n    deny: {}\n`
   expect(load({ text: off }).workspaces[0]?.vault?.projects).toBe(false)
 })
@@ -220,13 +221,13 @@ describe('references', () => {
     expect(keyFrom(written, { env, files: { '/run/key': 'from-file\n' } }).reveal()).toBe(wanted)
   })
 
-  test('what a reference brings in is a value, never structure', () => {
+  test('the value of a reference is never parsed as structure', () => {
     const text = `${small()}journal: { path: "\${env:PATHLIKE}" }\n`
     const path = 'x }\nsinks: [] # *a &b !c'
     expect(load({ text, env: { PATHLIKE: path } }).journal.path).toBe(resolve(path))
   })
 
-  test('a number or a yes may come from a variable', () => {
+  test('a number or a boolean may come from a variable', () => {
     const text = `${small()}    batch: { max_entries: "\${env:N}" }\n    allow_insecure: "\${env:YES}"\n`
     const sink = load({ text, env: { N: '25', YES: 'true' } }).sinks[0]
     expect(sink?.batch.max_entries).toBe(25)
@@ -236,7 +237,7 @@ describe('references', () => {
     )
   })
 
-  test('a secret knows the way back to its file', () => {
+  test('a secret can be read again from its file', () => {
     const files = { '/run/key': 'old\n' }
     const key = keyFrom('${file:/run/key}', { files })
     const look = new SecretLook([key], { elapsed: () => 0 })
@@ -246,7 +247,7 @@ describe('references', () => {
     expect(key.reveal()).toBe('new')
   })
 
-  test('a variable inherited from no environment is not set', () => {
+  test('an inherited property of the environment object is no variable', () => {
     expect(() => keyFrom('${env:toString}', {})).toThrow('${env:toString} cannot be resolved: it is not set')
   })
 
@@ -266,12 +267,12 @@ describe('samples', () => {
     return loadConfig(`config/${name}`, { env, readFile })
   })
 
-  test('every sample is a good configuration', () => {
+  test('every sample is a valid configuration', () => {
     expect(samples).toContain('example.yaml')
     expect(parsed.every(({ sinks }) => sinks.length > 0)).toBe(true)
   })
 
-  test('every kind of sink stands in a sample', () => {
+  test('every kind of sink has a sample', () => {
     const types = new Set(parsed.flatMap(({ sinks }) => sinks.map(({ type }) => type)))
     expect([...types].sort()).toEqual(Object.keys(sinkKinds).sort())
   })

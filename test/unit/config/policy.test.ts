@@ -1,4 +1,5 @@
-// A sink's content policy as an operator writes it: what leaves the schema, and what is said of its key files.
+// A sink's content policy as an operator writes it:
+// the parsed policy, and the faults of its key files.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,7 @@ sinks:
     type: stdout
 ${sink}`
 
-test('a policy leaves the schema in the words of the code', () => {
+test('a policy is parsed into the fields of the code', () => {
   const config = text(`    redact:
       - { fields: [query, "Client Matter #"], with: hash, key_file: /run/key }
       - { fields: [response], with: truncate, bytes: 0 }
@@ -30,7 +31,7 @@ test('a policy leaves the schema in the words of the code', () => {
   expect(sink?.deny).toEqual({ cm_id: ['0042'], 'Client Matter #': ['x', 'y'] })
 })
 
-test('validate looks into each key file, and tells none of it', () => {
+test('validate checks each key file, and prints none of its content', () => {
   const folder = mkdtempSync(join(tmpdir(), 'policy-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const put = (name: string, content: string | Buffer) => {

@@ -1,4 +1,4 @@
-// Every scalar of a configuration may come from a variable or a file, whatever the schema makes of it.
+// Every scalar of a configuration may come from a variable or a file, whatever its type.
 import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -117,7 +117,7 @@ function keysOf({ properties = {}, items, oneOf = [] }: Shape, path: string): re
   return inner.length > 0 ? inner : [path]
 }
 
-/** With some of its scalars as references, and what they refer to. */
+/** Replaces these scalars by references, and provides their values. */
 function referring(leaves: readonly Leaf[]) {
   const value = parse(stringify(parse(whole), { aliasDuplicateObjects: false })) as unknown
   const env: Record<string, string> = {}
@@ -136,7 +136,7 @@ function loaded({ text, env }: ReturnType<typeof referring>): string {
 
 const leaves = leavesOf(parse(whole))
 
-test('the configuration here has every key of the schema', () => {
+test('the configuration of this test has every key of the schema', () => {
   const there = new Set(
     leaves.map(({ path }) => `.${path.filter((step) => typeof step === 'string').join('.')}`),
   )
@@ -144,7 +144,7 @@ test('the configuration here has every key of the schema', () => {
   expect(keysOf(configJsonSchema(), '').filter((key) => !there.has(key) && key !== deny)).toEqual([])
 })
 
-test('each scalar takes its value from a variable as it does from its own text: texts, numbers, yes and no, choices, sizes, durations', () => {
+test('every kind of scalar takes its value from a variable as it does from plain text', () => {
   const plain = loaded(referring([]))
   const faulty = leaves.flatMap((leaf) => {
     try {
@@ -157,7 +157,7 @@ test('each scalar takes its value from a variable as it does from its own text: 
   expect(loaded(referring(leaves))).toBe(plain)
 })
 
-test('every key for a file is named so, and a relative path in it begins at the folder of the configuration', () => {
+test('every key for a file is recognised by its name, and a relative path in it starts at the folder of the configuration', () => {
   const isPath = ({ value }: Leaf) => typeof value === 'string' && value.startsWith('/')
   expect(leaves.filter(isPath).length).toBeGreaterThan(8)
   expect(leaves.filter(({ path }) => namesFile(path.at(-1)))).toEqual(leaves.filter(isPath))

@@ -1,4 +1,4 @@
-// The configuration as it is shown: what is in force, readable again, and no secret in it.
+// The printed configuration: what is in force, can be loaded again, and holds no secret.
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -13,15 +13,15 @@ function load(text: string) {
 
 const samples = readdirSync('config').filter((name) => name.endsWith('.yaml'))
 
-describe('the configuration as it is shown', () => {
-  it.each(samples)('%s holds no secret, and is the same when it is read again', (name) => {
+describe('the printed configuration', () => {
+  it.each(samples)('%s holds no secret, and loads to the same text again', (name) => {
     const text = configText(load(readFileSync(`config/${name}`, 'utf8')))
     expect(text).not.toContain(SECRET)
     expect(text).toContain('api_key: "***"')
     expect(configText(load(text.replaceAll('"***"', SECRET)))).toBe(text)
   })
 
-  it('has defaults filled in and units put back', () => {
+  it('has defaults filled in and units restored', () => {
     const text = configText(
       load(`journal: { dedup_retention: 36h, max_bytes: 1536KiB }
 workspaces:
@@ -47,7 +47,7 @@ server: { listen: "[::1]:9464" }
     expect(text).not.toContain(SECRET)
   })
 
-  it('shows nothing that came from a file or a variable, be it a part of a value, unless its key is harmless', () => {
+  it('shows no value or part of a value from a file or a variable, unless its key is harmless', () => {
     const env = { URL: 'https://api.example.com', TYPE: 'auth:*', AGENT: 'from-env', LIMIT: '7' }
     const text = `journal: { path: "/run/\${env:AGENT}.db", max_bytes: "\${env:LIMIT}GiB" }
 workspaces:
@@ -79,7 +79,7 @@ sinks:
     expect(shown.match(/from-env/g)).toHaveLength(2)
   })
 
-  it('names the fields that a sink denies and counts their values, which are matters and people', () => {
+  it('names the fields that a sink denies, and masks their values, which are matters and people', () => {
     const text = configText(
       load(`workspaces:
   - { name: acme, base_url: "https://api.example.com", api_key: ${SECRET}, audit: {} }

@@ -1,4 +1,4 @@
-// The schema as others see it: editors by its JSON Schema, operators by the page of all keys.
+// The schema for others: editors use its JSON Schema, operators the page of all keys.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -23,7 +23,7 @@ function eachKey(shape: Shape, path: string, visit: (path: string, shape: Shape)
   for (const one of shape.oneOf ?? []) eachKey(one, path, visit)
 }
 
-test('every key tells what it is for, in a sentence', () => {
+test('every key has a description that ends with a full stop', () => {
   const without: string[] = []
   eachKey(configJsonSchema(), '', (path, { description = '' }) => {
     if (!description.endsWith('.')) without.push(path)
@@ -39,14 +39,14 @@ test('no mapping of the schema takes unknown keys', () => {
   expect(open).toEqual([])
 })
 
-test('the example shows every key that this version carries out', () => {
+test('the example has every section of the schema', () => {
   const example = parse(readFileSync('config/example.yaml', 'utf8')) as Record<string, unknown>
   expect(Object.keys(example).sort()).toEqual(
     Object.keys((configJsonSchema() as Shape).properties ?? {}).sort(),
   )
 })
 
-test('the page of all keys is the schema’s own', () => {
+test('the page of all keys is generated from the schema', () => {
   expect(() =>
     execFileSync(process.execPath, ['scripts/config-docs.ts', '--check'], { stdio: 'pipe' }),
   ).not.toThrow()
@@ -60,6 +60,6 @@ test.each([
   ['audits', 'audit'],
   ['zebra', undefined],
   ['x', undefined],
-])('%s is taken for %s', (written, meant) => {
+])('%s suggests %s', (written, meant) => {
   expect(nearest(written, ['name', 'base_url', 'api_key', 'audit', 'history'])).toBe(meant)
 })

@@ -1,4 +1,4 @@
-// A configuration to begin with must be one: for each kind of sink, and for all of them at once.
+// The starter configuration is valid: for each kind of sink, and for all of them together.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,19 +23,19 @@ function examined(text: string) {
 
 const types = Object.keys(sinkKinds)
 
-test.each([...types.map((type) => [type]), types])('%s: nothing but the secrets is missing', (...wanted) => {
+test.each([...types.map((type) => [type]), types])('%s: only the secrets are missing', (...wanted) => {
   const { faults, loaded } = examined(starterText(wanted))
   expect(faults).toEqual([])
   expect(loaded?.config.sinks.map(({ type }) => type)).toEqual(wanted)
   expect(loaded?.config.workspaces[0]?.audit).toBeDefined()
 })
 
-test('every section of the configuration stands in it', () => {
+test('the starter has every section of the configuration', () => {
   const { properties = {} } = configJsonSchema() as { properties?: object }
   expect(Object.keys(parse(starterText(['file'])) as object).sort()).toEqual(Object.keys(properties).sort())
 })
 
-test('a key behind # has the value that it tells: on or off makes no difference', () => {
+test('a key commented out with # shows the value in force', () => {
   const text = starterText(['file'])
   const plain = examined(text).loaded?.config
   const keys =

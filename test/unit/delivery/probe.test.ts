@@ -47,7 +47,10 @@ describe('a starting sink', () => {
     expect(reporter.probes).toEqual(['not_found', 'not_found', 'unreachable', 'ready'])
     expect(asked[0]).toBe(0)
     expect(reporter.probesInMs).toHaveLength(3)
-    expect(lines.filter((line) => line.includes('is not ready'))).toHaveLength(3)
+    const failed = lines.filter((line) => /is not ready|is blocked/.test(line))
+    expect(failed).toHaveLength(3)
+    expect(failed[0]).toContain('Delivery is blocked until this is fixed; it is tried again slowly')
+    expect(failed[2]).toContain('is not ready')
     expect(lines.at(-1)).toContain('The receiver is ready')
     // A probe is no delivery: nothing is counted as one.
     expect([reporter.states, reporter.retries, reporter.requests]).toEqual([[], [], 0])

@@ -18,7 +18,7 @@ async function refused() {
   })
   const reported = () =>
     rig.log.lines
-      .filter((line) => line.includes('they became dead letters'))
+      .filter((line) => line.includes('Entries became dead letters: they are kept'))
       .map((line) => JSON.parse(line.slice(line.indexOf('{'))) as { entries: number; moreReasons?: number })
   return { rig, sinkRig, reported }
 }

@@ -268,7 +268,13 @@ async function waitsOf(code: ErrorCode, retryAfterMs?: number) {
   await loop
   const waits = source.times.slice(1).map((at, i) => at - (source.times[i] ?? 0))
   const reported = reporter.triesInMs.slice(0, waits.length)
-  return { waits, reported, states: new Set(reporter.states), logged: rig.log.lines.length }
+  return {
+    waits,
+    reported,
+    states: new Set(reporter.states),
+    logged: rig.log.lines.length,
+    lines: rig.log.lines,
+  }
 }
 
 it.each<[ErrorCode, string, number, number]>([
@@ -325,6 +331,15 @@ it('a key that changed meanwhile is used at once', async () => {
 it('Retry-After of the server is respected', async () => {
   const { waits } = await waitsOf('server_error', 600_000)
   expect(Math.min(...waits)).toBeGreaterThanOrEqual(600_000)
+})
+
+it('the log says apart what is blocked and what fails, with the time of the next try', async () => {
+  const [blocked] = (await waitsOf('forbidden')).lines
+  expect(blocked).toMatch(
+    /^Reading is blocked until this is fixed; it is tried again slowly .*"attempt":1,"nextTrySeconds":\d+\}$/,
+  )
+  const [failed] = (await waitsOf('unreachable')).lines
+  expect(failed).toMatch(/^Reading failed and will be retried .*"nextTrySeconds":1\}$/)
 })
 
 it('with a full disk it does not ask every second: each try would be a request and an audit entry', async () => {
@@ -391,7 +406,7 @@ it('a full journal is not read into: the loop waits, reports paused, and continu
   await loop
 })
 
-const NO_ROOM = 'There is no room for the journal: reading pauses until there is some'
+const NO_ROOM = 'Reading is paused: undelivered entries have reached journal.max_bytes'
 const ROOM = 'The journal has room again: reading resumes'
 
 function ofRoom({ log }: Rig): string[] {

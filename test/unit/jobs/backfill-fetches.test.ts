@@ -1,4 +1,4 @@
-// Reading writes (invariant 7), and a backfill reads beside the live reader: what it asks for is no stranger's.
+// Invariant 7: a backfill beside live reading does not mistake its own requests for a foreign tool.
 import { expect, test } from 'vitest'
 import { isDone, openLateHarness, pastOf, runUntil, SPAN } from './backfill-harness.ts'
 import type { Harness } from '../app/audit-harness.ts'
@@ -12,10 +12,10 @@ async function polls(harness: Harness, count: number): Promise<void> {
 }
 
 test.each([
-  ['over a restart too', true],
-  ['in one go', false],
+  ['also across a restart', true],
+  ['without a restart', false],
 ])(
-  'where the user agent is not recorded the requests of a backfill are no foreign fetches, %s',
+  'without a recorded user agent the requests of a backfill are no foreign fetches, %s',
   async (_, restarts) => {
     const harness = await openLateHarness({ limit: 20, switches }, 5_000)
     await polls(harness, 10)

@@ -1,4 +1,5 @@
-// Backfills beside a live reader: the real journal, client and one budget for both, before the mock, on a clock that moves only when told.
+// Backfills beside live reading: the real journal, one client
+// and rate limiter for both, the mock, and a manual clock.
 import { expect } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { globFilter } from '../../../src/core/globs.ts'
@@ -25,11 +26,11 @@ import {
 } from '../app/audit-harness.ts'
 import type { Harness, HarnessOptions } from '../app/audit-harness.ts'
 
-/** The three whole UTC days before the desk's today. */
+/** The three whole UTC days before the day on which the harness starts. */
 export const TODAY = START - 10 * HOUR
 export const SPAN: JobSpan = { fromUs: (TODAY - 3 * DAY) * 1000, toUs: TODAY * 1000 }
 
-/** The audit log's past. `types`: as the source's own. */
+/** The audit log's past. `types` is the `types` setting of the source. */
 export function rangeOn(
   { clock, mock, rateLimiter, reporter, log, options }: Harness,
   types = ['*'],
@@ -69,7 +70,7 @@ export function comparingOn(harness: Harness): Comparisons {
   return new Comparisons({ ranges: [rangeOn(harness)], journal, clock, random: () => 0.5 })
 }
 
-/** Entries evenly over the four days up to now. */
+/** Entries evenly spread over the four days up to now. */
 export function fillPast(harness: Harness, count: number): void {
   const from = TODAY - 3 * DAY - 12 * HOUR
   const step = (START - from) / count
@@ -81,23 +82,23 @@ export function idsIn(harness: Harness, { fromUs, toUs }: JobSpan): string[] {
   return within.map(({ id }) => id).sort()
 }
 
-/** A desk whose live reader began now: of the past nothing is known. */
+/** A harness whose live reading starts now, so that nothing of the past is known. */
 export async function openLateHarness(options: HarnessOptions, entries: number): Promise<Harness> {
   const harness = await openHarness({ ...options, source: { start: { kind: 'latest' }, ...options.source } })
   fillPast(harness, entries)
   return harness
 }
 
-interface Reading<Told> {
+interface Reading<Reported> {
   run(signal: AbortSignal): Promise<void>
-  list(): readonly Told[]
+  list(): readonly Reported[]
 }
 
-/** Runs until `seen`, or until virtual time is up. Rejects with what stopped it. */
-export async function runUntil<Told>(
+/** Runs until `seen`, or until virtual time is up. Rejects with the error that stopped it. */
+export async function runUntil<Reported>(
   harness: Pick<Harness, 'clock' | 'collector'>,
-  past: Reading<Told>,
-  seen: (reported: readonly Told[]) => boolean,
+  past: Reading<Reported>,
+  seen: (reported: readonly Reported[]) => boolean,
   withLive = false,
 ): Promise<void> {
   const stop = new AbortController()
@@ -119,7 +120,7 @@ export async function runUntil<Told>(
 export const isDone = (reported: readonly { readonly endedAt: number | undefined }[]) =>
   reported.length > 0 && reported.every(({ endedAt }) => endedAt)
 
-/** A whole comparison of the only stream. */
+/** Compares the only stream from start to end. */
 export async function compareAll(
   harness: Pick<Harness, 'clock'>,
   comparing: Comparisons,

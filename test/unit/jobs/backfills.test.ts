@@ -1,4 +1,5 @@
-// Backfills: whole and nothing twice, over restarts and cancels, under the limit and behind live reading; and walks that keep nothing.
+// Backfills: complete and without duplicates, across restarts and cancels, within
+// the limit and after live reading. Also comparisons, which store nothing.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
@@ -23,7 +24,7 @@ import {
 const readTo = async () => undefined
 const NOW = { fromUs: SPAN.fromUs, toUs: START * 1000 }
 
-test('a span filled by a backfill is whole, nothing of it twice, and the live cursor is where it was', async () => {
+test('a backfill stores the whole span, each entry once, and leaves the live cursor alone', async () => {
   const harness = await openLateHarness({}, 4_000)
   await harness.drain()
   const cursor = await harness.journal.cursor(stream)
@@ -47,13 +48,13 @@ test('a span filled by a backfill is whole, nothing of it twice, and the live cu
   })
 })
 
-test('what is still to come is no part of a backfill', async () => {
+test('a backfill ends now, even if its span ends later', async () => {
   const harness = await openLateHarness({}, 10)
   const [begun] = await pastOf(harness).backfill({}, { ...SPAN, toUs: (START + DAY) * 1000 })
   expect(begun?.spans).toEqual([NOW])
 })
 
-test('what is known already is not kept again, and counts as known', async () => {
+test('known entries are not stored again, and count as known', async () => {
   const harness = await openHarness()
   fillPast(harness, 2_500)
   await harness.drain()
@@ -66,7 +67,7 @@ test('what is known already is not kept again, and counts as known', async () =>
   expect(past.list()[0]?.counts).toMatchObject({ read: wanted, new: 0, known: wanted })
 })
 
-test('a backfill goes on after a restart where it stood, and nothing comes twice', async () => {
+test('a backfill continues after a restart where it was, without duplicates', async () => {
   const harness = await openLateHarness({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const first = pastOf(harness)
   await first.backfill({}, SPAN)
@@ -81,12 +82,12 @@ test('a backfill goes on after a restart where it stood, and nothing comes twice
   await runUntil(harness, second, isDone)
   const kept = await harness.ids()
   expect([...kept].sort()).toEqual(idsIn(harness, SPAN))
-  // The rest, and not all of it again.
+  // The second job read the rest, not everything again.
   expect(asked + harness.asked().length).toBeLessThan(kept.length / 100 + 5)
   expect(second.list()[0]?.counts).toMatchObject({ read: kept.length, new: kept.length })
 })
 
-test('a cancelled backfill ends in the middle of a page, keeps what it read, and does not come back with a restart', async () => {
+test('a cancelled backfill stops within a page, keeps what it read, and does not come back after a restart', async () => {
   const harness = await openLateHarness({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const past = pastOf(harness)
   await past.backfill({}, SPAN)
@@ -106,7 +107,7 @@ test('a cancelled backfill ends in the middle of a page, keeps what it read, and
   expect(kept).toBeLessThan(idsIn(harness, SPAN).length)
 })
 
-test('a backfill whose source is switched off over a restart is told as waiting for it, and can be cancelled', async () => {
+test('a backfill whose source was switched off before a restart is listed as waiting for the source, and can be cancelled', async () => {
   const harness = await openLateHarness({}, 500)
   await pastOf(harness).backfill({}, SPAN)
   const { journal, clock, log } = harness
@@ -119,7 +120,7 @@ test('a backfill whose source is switched off over a restart is told as waiting 
   expect(await pastOf(harness).all('backfill')).toEqual([])
 })
 
-test('what a backfill finds is told as new, also where the process dies right behind a page of it', async () => {
+test('entries found by a backfill count as new, also if the process dies right after a page of it', async () => {
   const harness = await openLateHarness({}, 4_000)
   let pages = 0
   const dying = withMethods(harness.journal, {
@@ -138,13 +139,13 @@ test('what a backfill finds is told as new, also where the process dies right be
   expect(next.list()[0]?.counts).toMatchObject({ read: count, new: count, known: 0 })
 })
 
-test('a disk too full for the note of its end stops neither the backfill nor the process', async () => {
+test('a disk too full to save the end of a backfill stops neither the backfill nor the process', async () => {
   const harness = await openLateHarness({}, 100)
   let refused = 0
   const full = withMethods(harness.journal, {
     state: withMethods(harness.journal.state, {
       put: async (name, value) => {
-        if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a note')
+        if (++refused <= 3) throw new ConnectorError('disk_full', 'no room for a state entry')
         await harness.journal.state.put(name, value)
       },
     }),
@@ -159,7 +160,7 @@ test('a disk too full for the note of its end stops neither the backfill nor the
   expect(await again.all('backfill')).toMatchObject([{ endedAt: expect.any(Number) as number }])
 })
 
-test('a page that lands after the cancel does not bring the backfill back', async () => {
+test('a page stored after the cancel does not bring the backfill back', async () => {
   const harness = await openLateHarness({}, 2_000)
   const landing = withMethods(harness.journal, {
     append: async (part) => {
@@ -174,7 +175,7 @@ test('a page that lands after the cancel does not bring the backfill back', asyn
   expect(await pastOf(harness).all('backfill')).toEqual([])
 })
 
-test('a backfill that is begun while those before it are cancelled stays', async () => {
+test('a backfill started while the previous one is cancelled stays', async () => {
   const harness = await openLateHarness({}, 10)
   let again = 0
   const journal = withMethods(harness.journal, {
@@ -192,10 +193,10 @@ test('a backfill that is begun while those before it are cancelled stays', async
 })
 
 test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
-  'a note of a backfill that is damaged or of another version is as good as none: %s',
-  async (note) => {
+  'a damaged state entry of a backfill, or one of another version, is ignored: %s',
+  async (text) => {
     const harness = await openLateHarness({}, 10)
-    await harness.journal.state.put(`backfill:${stream.workspace}:${stream.source}`, note)
+    await harness.journal.state.put(`backfill:${stream.workspace}:${stream.source}`, text)
     const past = pastOf(harness)
     expect(await past.all('backfill')).toEqual([])
     await past.backfill({}, SPAN)
@@ -204,25 +205,27 @@ test.each(['no JSON', 'null', '{"v":2}', '{"v":1}', '{"v":1,"origin":{}}'])(
   },
 )
 
-test('the same span is joined, another one is refused while the first is under way', async () => {
+test('a request for the same span joins the backfill; a request for another span is refused meanwhile', async () => {
   const harness = await openLateHarness({}, 10)
   const past = pastOf(harness)
   const [first] = await past.backfill({}, SPAN)
   expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
-  await expect(past.backfill({}, NOW)).rejects.toThrow(`over another span is under way (${span})`)
+  await expect(past.backfill({}, NOW)).rejects.toThrow(
+    `is under way already, ${span}; a relative time such as 7d is another span each time`,
+  )
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
     'No source that is switched on',
   )
 })
 
-test('one that is joined goes on, though nothing can be kept just then', async () => {
+test('a joined backfill goes on even if the journal can store nothing just then', async () => {
   const harness = await openLateHarness({}, 10)
   let isFull = false
   const journal = withMethods(harness.journal, {
     state: withMethods(harness.journal.state, {
       change: async (change) => {
-        if (isFull) throw new ConnectorError('disk_full', 'no room for a note')
+        if (isFull) throw new ConnectorError('disk_full', 'no room for a state entry')
         await harness.journal.state.change(change)
       },
     }),
@@ -234,7 +237,7 @@ test('one that is joined goes on, though nothing can be kept just then', async (
   await runUntil(harness, past, isDone)
 })
 
-test('what is begun of several sources is over one span, whatever another command begins meanwhile', async () => {
+test('a backfill of several sources has one span, whatever another command starts meanwhile', async () => {
   const harness = await openLateHarness({}, 10)
   const usage = { workspace: 'acme', source: 'history.usage' } as const
   const other = { fromUs: SPAN.fromUs, toUs: SPAN.fromUs + DAY * 1000 }
@@ -264,10 +267,10 @@ test('what is begun of several sources is over one span, whatever another comman
     { stream, spans: [SPAN] },
     { stream: usage, spans: [SPAN] },
   ])
-  expect(await second).toMatch(/acme history.usage over another span is under way/)
+  expect(await second).toMatch(/acme history.usage is under way already/)
 })
 
-test('one that ended whole is told so to who followed it, although another was begun right behind it', async () => {
+test('a finished backfill is still reported to its command if another one starts right after it', async () => {
   const harness = await openLateHarness({}, 10)
   const past = pastOf(harness)
   const [first] = await past.backfill({}, SPAN)
@@ -282,7 +285,7 @@ test('one that ended whole is told so to who followed it, although another was b
   expect(past.list()).toMatchObject([{ spans: [NOW] }])
 })
 
-test('types that are not wanted are counted and not kept', async () => {
+test('unwanted types are counted and not stored', async () => {
   const harness = await openLateHarness({}, 300)
   const past = pastOf(harness, ['auth:*'])
   await past.backfill({}, SPAN)
@@ -294,7 +297,7 @@ test('types that are not wanted are counted and not kept', async () => {
   expect(filtered).toBeGreaterThan(0)
 })
 
-test('live reading comes first, and no minute holds more requests than the limit', async () => {
+test('live reading comes first, and no minute has more requests than the limit', async () => {
   const limit = 10
   const harness = await openLateHarness(
     {
@@ -325,11 +328,11 @@ test('live reading comes first, and no minute holds more requests than the limit
   expect(fullest).toBeGreaterThan(limit / 2)
   const live = harness.mock.entries().filter(({ atUs }) => atUs > START * 1000)
   expect(live.length).toBe(20)
-  // Each was shown to us within its poll's interval, whatever the backfill asked for.
+  // The mock showed each within the poll interval, whatever the backfill requested.
   for (const { atUs, shownAt = Infinity } of live) expect(shownAt - atUs / 1000).toBeLessThan(1.5 * MINUTE)
 })
 
-test('of each minute a backfill leaves four places in ten to those before it, though nobody takes them', async () => {
+test('a backfill leaves four permits in ten to more urgent requests, even if they are not used', async () => {
   const limits = { limit: 10, limits: { audit: 10 } }
   const harness = await openLateHarness({ ...limits, switches: { page_cap: 50 } }, 2_000)
   const past = pastOf(harness)
@@ -341,7 +344,7 @@ test('of each minute a backfill leaves four places in ten to those before it, th
   expect(fullest).toBe(6)
 })
 
-test('what it waits for is its own share of the budget, or the end of a 429 that others were answered', async () => {
+test('a backfill waits for its share of the rate limit, or for the end of a 429', async () => {
   const harness = await openLateHarness({ limit: 10 }, 8_000)
   const past = pastOf(harness)
   await past.backfill({}, SPAN)
@@ -353,7 +356,7 @@ test('what it waits for is its own share of the budget, or the end of a 429 that
   expect(past.list()[0]).toMatchObject({ waitsFor: 'limit', error: undefined })
 })
 
-test('half of the journal is left to live reading: a backfill waits there and goes on when there is room', async () => {
+test('a backfill waits at half of the journal, and goes on when there is room', async () => {
   const harness = await openLateHarness({}, 3_000)
   let bytes = 0
   const journal = withMethods(harness.journal, {
@@ -370,7 +373,7 @@ test('half of the journal is left to live reading: a backfill waits there and go
   expect(next.list()[0]?.counts.new).toBe(idsIn(harness, SPAN).length)
 })
 
-test('an answer that is larger than what is left stops at half of the journal too, and goes on when there is room', async () => {
+test('an answer larger than the free room also stops at half of the journal, and goes on when there is room', async () => {
   const late = { source: { start: { kind: 'latest' } }, switches: { huge_bytes: 24_000 } } as const
   const harness = await openHarness(late)
   for (let i = 0; i < 1_000; i++)
@@ -396,7 +399,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   expect(past.list()[0]?.counts.new).toBe(1_000)
 })
 
-test('a backfill that could not be kept was not begun', async () => {
+test('a backfill that could not be saved does not start', async () => {
   const harness = await openLateHarness({}, 10)
   let failing = true
   const journal = withMethods(harness.journal, {
@@ -415,27 +418,27 @@ test('a backfill that could not be kept was not begun', async () => {
   await runUntil(harness, past, isDone)
 })
 
-test('a key that is refused is told, tried again, and the backfill goes on when it is good', async () => {
+test('a refused key is reported and tried again, and the backfill goes on once the key works', async () => {
   const harness = await openLateHarness({}, 100)
   harness.mock.setFault('unauthorized', 1)
   const past = pastOf(harness)
   await past.backfill({}, SPAN)
   await runUntil(harness, past, ([one]) => one?.error !== undefined)
-  const [held] = past.list()
-  expect(held?.error?.code).toBe('unauthorized')
-  expect(held && backfillStatusOf(held).state).toBe('failed')
+  const [failed] = past.list()
+  expect(failed?.error?.code).toBe('unauthorized')
+  expect(failed && backfillStatusOf(failed).state).toBe('failing')
   harness.mock.setFault('unauthorized', undefined)
   await runUntil(harness, past, isDone)
   expect(past.list()[0]).toMatchObject({ error: undefined })
 })
 
-test('a walk that keeps nothing tells what is known, filtered, malformed and unknown, by day', async () => {
+test('a comparison counts known, filtered, malformed and unknown entries by day, and stores nothing', async () => {
   const harness = await openHarness()
   fillPast(harness, 2_000)
   harness.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
   await harness.drain()
   const kept = (await harness.ids()).length
-  // Behind the cursor: nothing but the sweep would find it, and there is none here.
+  // It is older than the cursor. Only lookback would find it, and this harness has none.
   const lost = harness.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
   const { days, unknown, gaps } = await compareAll(harness, comparingOn(harness))
   expect((await harness.ids()).length).toBe(kept)

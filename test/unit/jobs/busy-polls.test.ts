@@ -1,4 +1,4 @@
-// Polls that would use the whole limit: jobs come to their end all the same, and late entries are found.
+// Polls that would use the whole limit: jobs still finish, and late entries are found.
 import { expect, it, test } from 'vitest'
 import { runIngest } from '../../../src/ingest/loop.ts'
 import { HOUR_MS as HOUR } from '../../../src/core/time.ts'
@@ -15,10 +15,10 @@ import {
   compareAll,
 } from './backfill-harness.ts'
 
-/** Two requests each second. */
+/** Two requests per second. */
 const greedy = { intervalMs: SECOND, lookbackMs: 0 }
 
-test('a backfill beside them makes its tenth of the limit, and no minute holds more than the limit', async () => {
+test('a backfill beside busy polls gets its tenth of the limit, and no minute exceeds the limit', async () => {
   const harness = await openLateHarness({ limit: 60, limits: { audit: 60 }, source: greedy }, 30_000)
   const live = new AbortController()
   const polls = runIngest(harness.collector, live.signal)
@@ -32,13 +32,13 @@ test('a backfill beside them makes its tenth of the limit, and no minute holds m
   await runUntil(harness, past, isDone)
   live.abort()
   await driven(harness.clock, polls)
-  // Some 23 pages and the place of the first: at six requests a minute.
+  // About 23 pages and the search for the first one, at six requests a minute.
   expect(harness.clock.now() - from).toBeLessThanOrEqual(6 * MINUTE)
   expect(past.list()[0]?.counts.new).toBe(idsIn(harness, SPAN).length)
   expect(harness.asked().some(({ status }) => status === 429)).toBe(false)
 })
 
-test('a reconcile beside them comes to its end', async () => {
+test('a reconcile beside busy polls finishes', async () => {
   const harness = await openLateHarness({ limit: 60, limits: { audit: 60 }, source: greedy }, 5_000)
   const live = new AbortController()
   const polls = runIngest(harness.collector, live.signal)
@@ -47,14 +47,14 @@ test('a reconcile beside them comes to its end', async () => {
     harness.clock.advance(harness.clock.now() + SECOND)
   }
   const from = harness.clock.now()
-  const walked = await driven(harness.clock, compareAll(harness, comparingOn(harness)))
+  const compared = await driven(harness.clock, compareAll(harness, comparingOn(harness)))
   live.abort()
   await driven(harness.clock, polls)
   expect(harness.clock.now() - from).toBeLessThanOrEqual(3 * MINUTE)
-  expect(walked.days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(idsIn(harness, SPAN).length)
+  expect(compared.days.reduce((sum, { fetched }) => sum + fetched, 0)).toBe(idsIn(harness, SPAN).length)
 })
 
-it('lookback beside them finds what became visible late', async () => {
+it('lookback beside busy polls finds late entries', async () => {
   const harness = await openHarness({
     ...{ limit: 60, limits: { audit: 60 } },
     source: { intervalMs: SECOND, lookbackMs: HOUR, start: { kind: 'latest' } },

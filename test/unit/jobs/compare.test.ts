@@ -1,4 +1,5 @@
-// Reconcile in the daemon: one comparison per stream, which goes on between two requests and ends with its command.
+// Reconcile in the daemon: one comparison per stream, which
+// continues between two requests and ends with its command.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../src/contracts/entries.ts'
 import type { CompareRequest } from '../../../src/contracts/jobs.ts'
@@ -25,7 +26,7 @@ const other = { workspace: 'other', source: 'audit' } as const
 
 type Answer = readonly PageChunk[] | Error
 
-/** Three streams whose pages come when the test says so; a request that is given up rejects. */
+/** Three streams whose pages come when the test says so. An abandoned request rejects. */
 function openSetup(known = async (_: unknown, { count }: Entries) => new Uint8Array(count)) {
   const clock = new VirtualClock(START)
   const waiting: ((answer: Answer) => void)[] = []
@@ -83,7 +84,7 @@ function openSetup(known = async (_: unknown, { count }: Entries) => new Uint8Ar
 const acme: CompareRequest = { ...today, workspace: 'acme' }
 const one: CompareRequest = { ...today, workspace: 'other' }
 
-test('a request is answered after a second with what the comparison waits for, and reading goes on', async () => {
+test('a request is answered after a second with what the comparison waits for, while reading goes on', async () => {
   const { compare, comparing, setup, answer } = openSetup()
   expect(await compare(acme)).toMatchObject({
     ...{ isDone: false, waitsFor: 'rate_limit', waitReason: 'the limiter says so' },
@@ -99,7 +100,7 @@ test('a request is answered after a second with what the comparison waits for, a
   expect(setup).toEqual({ requests: 2, open: 0 })
 })
 
-test('nothing sleeps on after a comparison', async () => {
+test('a finished comparison leaves no timer', async () => {
   const { clock, compare, answer } = openSetup()
   await Promise.all([compare(one), answer([page])])
   expect(await compare(one)).toMatchObject({ isDone: true })
@@ -107,7 +108,7 @@ test('nothing sleeps on after a comparison', async () => {
   expect(clock.advance(START + DAY)).toBe(false)
 })
 
-test('a failure of the journal is thrown, and the request for the page ends', async () => {
+test('an error of the journal is thrown, and the request for the page ends', async () => {
   const { comparing, setup, answer } = openSetup(() => Promise.reject(new Error('the disk')))
   const asked = expect(comparing.compare(one)).rejects.toThrow('the disk')
   await answer([page])
@@ -116,7 +117,7 @@ test('a failure of the journal is thrown, and the request for the page ends', as
   await comparing.endCompare('this')
 })
 
-test('closed, it ends what is being read', async () => {
+test('closing ends the open request', async () => {
   const { comparing, setup } = openSetup()
   const asked = expect(comparing.compare(one)).rejects.toThrow('Stopping')
   await settled()
@@ -125,7 +126,7 @@ test('closed, it ends what is being read', async () => {
   expect(setup.open).toBe(0)
 })
 
-test('of the unknown entries twenty are named, and all are counted, once a page is complete', async () => {
+test('at most twenty unknown entries are named, all are counted, and only from complete pages', async () => {
   const { compare, answer } = openSetup()
   const entries = entriesOf(Array.from({ length: 25 }, (_, i) => spec(i)))
   await compare(one)
@@ -135,7 +136,7 @@ test('of the unknown entries twenty are named, and all are counted, once a page 
   expect(streams[0]?.unknown).toHaveLength(20)
 })
 
-test('pages that fail are counted when they come again, and from the start if reading starts over', async () => {
+test('failed pages are counted once they are read again, and from zero if the comparison starts over', async () => {
   const entries = entriesOf([spec(0), spec(1)])
   const more = { ...page, entries, cursor: 'more', gaps: 1 }
   const { compare, answer } = openSetup()
@@ -161,7 +162,7 @@ test('pages that fail are counted when they come again, and from the start if re
 test.each([
   ['does not answer', 8, new ConnectorError('server_error', 'the API answered 500')],
   ['answers badly', 32, [{ ...page, cursor: 'more', fault: new ConnectorError('bad_reply', 'no JSON') }]],
-])('an API that %s for as long as that ends it with the reason', async (_how, most, answered) => {
+])('an API that %s too often ends the comparison with the reason', async (_how, most, answered) => {
   const { compare, setup, answer } = openSetup()
   for (let i = 0; i < most; i++) {
     do expect(await compare(one)).toMatchObject({ isDone: false })
@@ -174,7 +175,7 @@ test.each([
   expect(setup.requests).toBe(most)
 })
 
-test('an error that needs a person ends it at once', async () => {
+test('an error that a person must fix ends the comparison at once', async () => {
   const { compare, answer } = openSetup()
   await compare(one)
   await answer(new ConnectorError('unauthorized', 'the key was refused'))
@@ -183,7 +184,7 @@ test('an error that needs a person ends it at once', async () => {
   })
 })
 
-test('a second reconcile of a stream is refused with what to do; the first goes on, others run beside it', async () => {
+test('a second reconcile of a stream is refused with what to do; the first goes on, other streams are free', async () => {
   const { compare, comparing, setup, answer } = openSetup()
   await compare({ ...acme, job: 'first' })
   await expect(compare({ ...today, job: 'second' })).rejects.toThrow(
@@ -195,13 +196,13 @@ test('a second reconcile of a stream is refused with what to do; the first goes 
   expect(setup.requests).toBe(2)
   await answer([page])
   expect(await compare({ ...acme, job: 'first' })).toMatchObject({ streams: [{ stream }, {}] })
-  // Its own streams stay its own until it ends.
+  // Its finished streams stay reserved until it ends.
   await expect(compare({ ...acme, job: 'second' })).rejects.toThrow('Another reconcile')
   await comparing.endCompare('first')
   expect(await compare({ ...acme, job: 'second' })).toMatchObject({ isDone: false })
 })
 
-test('a command that is gone holds its streams for 40 s, and reads at most one more page', async () => {
+test('an abandoned command reserves its streams for 40 s, and reads at most one more page', async () => {
   const { clock, compare, setup, answer } = openSetup()
   await compare({ ...one, job: 'first' })
   clock.advance(clock.now() + 39 * SECOND)
@@ -214,7 +215,7 @@ test('a command that is gone holds its streams for 40 s, and reads at most one m
   expect(setup).toEqual({ requests: 2, open: 0 })
 })
 
-test('without a stream that can be read again it is refused', async () => {
+test('a reconcile without a readable stream is refused', async () => {
   const { compare } = openSetup()
   await expect(compare({ ...today, workspace: 'none' })).rejects.toThrow(
     'no source that can be read again is switched on',

@@ -1,4 +1,5 @@
-// Windows overlap, so that nothing falls between them: what lies in an overlap is told and sent by the one window that it belongs to.
+// History windows overlap so that no event is missed. An event in
+// an overlap belongs to one window, which counts it and sends it.
 import { expect, test } from 'vitest'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
@@ -14,7 +15,7 @@ const TO = TODAY - 20 * DAY
 const SPAN = { fromUs: FROM * 1000, toUs: TO * 1000 }
 
 test.each([-500, -1, 0, 500, 999])(
-  'an event %d ms from the edge of a window is told once by a walk, and sent once by a replay',
+  'an event %d ms from the edge of a window is counted once by a comparison, and sent once by a replay',
   async (ms) => {
     const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 2 * DAY } } })
     harness.server.events = eventsFrom(historyEvent, FROM - DAY + ms, 12 * 24, HOUR)
@@ -27,7 +28,7 @@ test.each([-500, -1, 0, 500, 999])(
     await replay(replays, { ...REQUEST, stream, spans: [SPAN] })
     await runUntil(harness, replays, isDone)
     expect((await harness.times()).toSorted((a, b) => a - b)).toEqual(
-      // Written in whole seconds.
+      // The API writes whole seconds.
       within.map(({ at }) => Math.floor(at / SECOND) * SECOND * 1000),
     )
   },

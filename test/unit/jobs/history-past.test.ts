@@ -1,4 +1,5 @@
-// Backfills of the history and walks over it that keep nothing: whole, nothing twice, in whatever windows the API can be read.
+// Backfills of the history, and comparisons, which store
+// nothing: complete and without duplicates, for any window size.
 import { expect, test } from 'vitest'
 import { openReadTimes } from '../../../src/ingest/read-times.ts'
 import type { Journal } from '../../../src/contracts/journal.ts'
@@ -19,7 +20,7 @@ import { isDone, runUntil, TODAY, compareAll } from './backfill-harness.ts'
 import { ARCHIVE, replay, REQUEST } from './replay-harness.ts'
 
 const stream = { workspace: 'acme', source: 'history.usage' } as const
-/** Ten whole days, a month before live reading began. */
+/** Ten whole days, a month before live reading started. */
 const FROM = TODAY - 30 * DAY
 const TO = TODAY - 20 * DAY
 const SPAN: JobSpan = { fromUs: FROM * 1000, toUs: TO * 1000 }
@@ -56,13 +57,13 @@ function replaysOf(
   return new StreamJobs({ ...options, ranges: [harness.range(more)], readTo: async () => undefined })
 }
 
-/** Begun and run to its end. */
+/** Runs from start to end. */
 async function sentAgain(harness: HistoryHarness, replays: StreamJobs): Promise<void> {
   await replay(replays, HISTORY)
   await runUntil(harness, replays, isDone)
 }
 
-/** Events every `stepMs` from a day before the span to a day after it, its ends among them. */
+/** Events every `stepMs` from a day before the span to a day after it, including both ends. */
 const around = (stepMs: number, make: (at: number) => HistoryEvent = historyEvent) =>
   eventsFrom(make, FROM - DAY, (12 * DAY) / stepMs, stepMs)
 
@@ -74,7 +75,8 @@ async function filled(harness: HistoryHarness, past = pastOf(harness), withLive 
   return past.list()[0] ?? expect.fail()
 }
 
-const walked = (harness: HistoryHarness, surveys = comparingOn(harness)) => compareAll(harness, surveys, SPAN)
+const compared = (harness: HistoryHarness, comparisons = comparingOn(harness)) =>
+  compareAll(harness, comparisons, SPAN)
 
 const sums = ({ days }: Awaited<ReturnType<typeof compareAll>>) => ({
   days: days.length,
@@ -93,7 +95,7 @@ const ends: [string, HistoryHarnessOptions][] = [
   ['milliseconds, the other unit answers nothing', { unit: 'ms', otherUnit: 'empty' }],
 ]
 
-test('a window of a backfill that shows nothing once by mistake is not taken for empty', async () => {
+test('a window that is empty once by mistake is read again', async () => {
   let mistakes = 0
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -106,7 +108,7 @@ test('a window of a backfill that shows nothing once by mistake is not taken for
   expect(ended.counts).toMatchObject({ new: within(harness.server.events).length })
 })
 
-test('as long as no unit is proven, a window of a backfill that shows nothing twice is asked for once in the other one', async () => {
+test('until the time unit is proven, a window that is empty twice is requested once in the other unit', async () => {
   const harness = await openHistoryHarness({ otherUnit: 'empty' })
   await filled(harness)
   const tries = Map.groupBy(harness.asked(), ({ from }) => from)
@@ -114,7 +116,7 @@ test('as long as no unit is proven, a window of a backfill that shows nothing tw
 })
 
 test.each(ends)(
-  'a span that was never read is read whole, nothing twice, the live cursor where it was: %s',
+  'a backfill stores the whole span, each event once, and leaves the live cursor alone: %s',
   async (_, api) => {
     const harness = await openHistoryHarness({ ...api, source: { start: { kind: 'span', ms: 2 * DAY } } })
     harness.server.events = around(2 * HOUR)
@@ -127,14 +129,14 @@ test.each(ends)(
     expect(ended).toMatchObject({ unread: [], error: undefined })
     expect(ended.counts).toMatchObject({ new: wanted.length, quarantined: 0, gaps: 0 })
     expect(await harness.journal.cursor(stream)).toBe(cursor)
-    expect(sums(await walked(harness))).toEqual({
+    expect(sums(await compared(harness))).toEqual({
       ...{ days: 10, fetched: wanted.length, known: wanted.length },
       ...{ changed: 0, unknown: 0, malformed: 0 },
     })
   },
 )
 
-test('what live reading has is not kept again; what changed since is a new version', async () => {
+test('known events are not stored again; a changed event is a new version', async () => {
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 40 * DAY }, lookbackMs: 0 },
   })
@@ -146,18 +148,18 @@ test('what live reading has is not kept again; what changed since is a new versi
   const changed = historyEvent(first.at, { id: idOf(first), fields: { feedback: 'helpful' } })
   const late = historyEvent(FROM + 5 * HOUR + SECOND)
   harness.server.events = [changed, late, ...rest]
-  const found = await walked(harness)
+  const found = await compared(harness)
   expect(sums(found)).toMatchObject({ fetched: 41, known: 39, changed: 1, unknown: 1 })
   expect(found.unknown.map(({ id }) => id)).toEqual([idOf(late)])
   const { counts } = await filled(harness)
-  // At the edges of windows some are read twice.
+  // Events at the edges of windows are read twice.
   expect(counts).toMatchObject({ read: counts.known + 2, new: 2 })
   const after = await harness.ids()
   expect(after.slice(before.length).toSorted()).toEqual([idOf(first), idOf(late)].toSorted())
-  expect(sums(await walked(harness))).toMatchObject({ fetched: 41, known: 41, changed: 0, unknown: 0 })
+  expect(sums(await compared(harness))).toMatchObject({ fetched: 41, known: 41, changed: 0, unknown: 0 })
 })
 
-test('a backfill goes on after a restart where it stood', async () => {
+test('a backfill continues after a restart where it was', async () => {
   const harness = await openHistoryHarness({ limit: 3, source: { start: { kind: 'span', ms: 2 * DAY } } })
   const step = HOUR / 4
   harness.server.events = around(step, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(12_000) } }))
@@ -173,11 +175,11 @@ test('a backfill goes on after a restart where it stood', async () => {
   const wanted = within(harness.server.events).map(idOf)
   expect((await harness.ids()).toSorted()).toEqual(wanted.toSorted())
   expect(second.list()[0]?.counts).toMatchObject({ new: wanted.length })
-  // A day each, and not all of it again.
+  // About one request per day, so not everything again.
   expect(asked + harness.asked().length).toBeLessThanOrEqual(13)
 })
 
-test('how far a backfill is, is told by where its next window begins, and at its end by the end of the span', async () => {
+test('the progress of a backfill is the start of its next window, and at its end the end of the span', async () => {
   const harness = await openHistoryHarness({ limit: 3, source: { start: { kind: 'span', ms: 2 * DAY } } })
   harness.server.events = around(HOUR)
   const past = pastOf(harness)
@@ -194,7 +196,7 @@ test('how far a backfill is, is told by where its next window begins, and at its
   for (const atUs of after.slice(0, -1)) expect(begins).toContain(atUs)
 })
 
-test('a crash at any moment of a backfill loses nothing, sends nothing twice, and what it found is told as new', async () => {
+test('after a crash at any moment a backfill loses nothing, has no duplicates, and counts its entries as new', async () => {
   for (const dies of [1, 2, 3, 4, 5, 8, 9, 10, 11]) {
     const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 2 * DAY } } })
     harness.server.events = around(HOUR, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(60_000) } }))
@@ -228,7 +230,7 @@ test('a crash at any moment of a backfill loses nothing, sends nothing twice, an
 test.each([
   ['rows with times', false],
   ['rows without times', true],
-])('version 1, equal rows among them, is whole and the same to live reading: %s', async (_, timeless) => {
+])('version 1 rows, equal ones included, are complete and match live reading: %s', async (_, timeless) => {
   const v1 = { version: 'v1' } as const
   const harness = await openHistoryHarness({ source: { ...v1, start: { kind: 'span', ms: 25 * DAY } } })
   const make = (at: number) => historyEvent(at, { timeless, id: String((at / HOUR) % 4) })
@@ -238,32 +240,32 @@ test.each([
   expect(half).toBeGreaterThan(50)
   const { counts } = await filled(harness, pastOf(harness, v1))
   const rows = within(harness.server.events).length
-  // Rows of the days that live reading has are known to be these.
+  // Rows of days that live reading has are known.
   expect(counts.new + counts.known).toBeGreaterThanOrEqual(rows)
   expect(counts.known).toBeGreaterThan(50)
   const ids = await harness.ids()
   const times = await harness.times()
   expect(new Set(ids.map((id, i) => `${id} ${times[i]}`)).size).toBe(ids.length)
-  const found = await walked(harness, comparingOn(harness, v1))
+  const found = await compared(harness, comparingOn(harness, v1))
   expect(sums(found)).toMatchObject({ days: 10, fetched: rows, known: rows, unknown: 0 })
   expect(times.filter((at) => at >= SPAN.fromUs && at < SPAN.toUs)).toHaveLength(rows)
 })
 
-test('rows without times that come late in a walk do not count what was told before them twice', async () => {
+test('a row without a time that shows up late does not make a comparison count earlier rows twice', async () => {
   const v1 = { version: 'v1' } as const
   const harness = await openHistoryHarness({
     source: { ...v1, start: { kind: 'span', ms: 2 * DAY } },
-    // Long windows fail: parts of days are read before the row without a time is met.
+    // Long windows fail, so parts of days are read before the row without a time.
     fault: ({ from, to }) => (to - from > 7 * HOUR && to - from < DAY - MINUTE ? { status: 500 } : undefined),
   })
   const timed = around(HOUR)
   harness.server.events = [...timed, historyEvent(TO - 3 * HOUR, { timeless: true })]
   const rows = within(harness.server.events).length
-  const surveys = comparingOn(harness, v1)
-  expect(sums(await walked(harness, surveys))).toMatchObject({ days: 10, fetched: rows, unknown: rows })
+  const comparisons = comparingOn(harness, v1)
+  expect(sums(await compared(harness, comparisons))).toMatchObject({ days: 10, fetched: rows, unknown: rows })
   const { counts } = await filled(harness, pastOf(harness, v1))
   expect(counts.new).toBe(rows)
-  expect(sums(await walked(harness, surveys))).toMatchObject({
+  expect(sums(await compared(harness, comparisons))).toMatchObject({
     days: 10,
     fetched: rows,
     known: rows,
@@ -274,7 +276,7 @@ test('rows without times that come late in a walk do not count what was told bef
 const BAD = FROM + 3 * DAY + 10 * HOUR + 7 * MINUTE
 const holdsBad = ({ from, to }: HistoryRequest) => from <= BAD && to > BAD
 
-test('a window that stays unreadable is told by its minute, and the rest of its day is read', async () => {
+test('an unreadable window is narrowed to its minutes, and the rest of its day is read', async () => {
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
     fault: (request) => (holdsBad(request) ? { status: 500 } : undefined),
@@ -291,13 +293,13 @@ test('a window that stays unreadable is told by its minute, and the rest of its 
   expect(first.fromUs).toBeLessThanOrEqual(BAD * 1000)
   expect(last.toUs).toBeLessThanOrEqual((BAD + 5 * MINUTE) * 1000)
   harness.asked()
-  const found = await walked(harness)
+  const found = await compared(harness)
   expect(found.unread).toEqual(unread)
   expect(harness.asked().filter(holdsBad).length).toBeLessThan(40)
   expect(sums(found)).toMatchObject({ fetched: wanted.length, known: wanted.length, unknown: 0 })
 })
 
-test('when a backfill last met a gap is kept with the part that met it, and is no time of a read', async () => {
+test('the time of the last gap is saved with the page that met it, and does not count as a read', async () => {
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
     fault: (request) => (holdsBad(request) ? { status: 500 } : undefined),
@@ -318,7 +320,7 @@ test('when a backfill last met a gap is kept with the part that met it, and is n
   expect(recalls[0]?.gapAt).toBeGreaterThan(START)
 })
 
-test('a window that was passed and can be read in the end is no gap', async () => {
+test('a window that was skipped and can be read later is no gap', async () => {
   let failing = true
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -334,7 +336,7 @@ test('a window that was passed and can be read in the end is no gap', async () =
   expect((await harness.ids()).length).toBe(within(harness.server.events).length)
 })
 
-test('days that the API refuses are told as one stretch, and what follows is read', async () => {
+test('refused days are reported as one range, and later days are read', async () => {
   const reach = FROM + 4 * DAY
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -346,12 +348,12 @@ test('days that the API refuses are told as one stretch, and what follows is rea
   expect(counts.gaps).toBe(1)
   const wanted = within(harness.server.events).filter(({ at }) => at >= reach)
   expect(await harness.ids()).toHaveLength(wanted.length)
-  const found = await walked(harness)
+  const found = await compared(harness)
   expect(found.unread).toEqual(unread)
   expect(sums(found)).toMatchObject({ fetched: wanted.length, known: wanted.length })
 })
 
-test('answers that break off are counted once, however often they are asked for', async () => {
+test('events of an interrupted answer are counted once, however often it is requested', async () => {
   let asked = 0
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -359,23 +361,23 @@ test('answers that break off are counted once, however often they are asked for'
   })
   harness.server.events = around(HOUR / 2, (at) => historyEvent(at, { fields: { pad: 'x'.repeat(150_000) } }))
   const wanted = within(harness.server.events).length
-  expect(sums(await walked(harness))).toMatchObject({ fetched: wanted, unknown: wanted })
+  expect(sums(await compared(harness))).toMatchObject({ fetched: wanted, unknown: wanted })
   const { counts } = await filled(harness)
   expect(counts.new).toBe(wanted)
   expect(await harness.ids()).toHaveLength(wanted)
 })
 
-test('an element that an answer shows twice is fetched once', async () => {
+test('an event that appears twice in one answer is counted once', async () => {
   const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 2 * DAY } } })
   const events = around(2 * HOUR)
   harness.server.events = events.flatMap((event) => [event, event])
   await filled(harness)
   const wanted = within(events).length
   expect(await harness.ids()).toHaveLength(wanted)
-  expect(sums(await walked(harness))).toMatchObject({ fetched: wanted, known: wanted })
+  expect(sums(await compared(harness))).toMatchObject({ fetched: wanted, known: wanted })
 })
 
-test('days that were read as one version are not read as the other, by whomever they were read', async () => {
+test('days read in one version are not read in the other, neither after a backfill nor after live reading', async () => {
   const harness = await openHistoryHarness({
     source: { version: 'v1', start: { kind: 'span', ms: 2 * DAY } },
   })
@@ -384,7 +386,7 @@ test('days that were read as one version are not read as the other, by whomever 
   const past = pastOf(harness, { version: 'v1' })
   await filled(harness, past)
   const kept = (await harness.ids()).length
-  // A backfill's days, and live reading's.
+  // The days of a backfill, then those of live reading.
   for (const span of [SPAN, { fromUs: TODAY * 1000, toUs: START * 1000 }]) {
     const other = pastOf(harness, { version: 'v2' })
     await other.backfill({}, span)
@@ -398,14 +400,14 @@ test('days that were read as one version are not read as the other, by whomever 
     await other.cancel('backfill', {})
   }
   expect(await harness.ids()).toHaveLength(kept)
-  // Days between that nobody read are free.
+  // Days in between that were never read are free.
   const free = pastOf(harness, { version: 'v2' })
   await free.backfill({}, { fromUs: TO * 1000, toUs: (TO + DAY) * 1000 })
   await runUntil(harness, free, isDone)
   expect(await harness.ids()).toHaveLength(kept + 12)
 })
 
-test('days of which a backfill kept nothing are free for the other version: before what it kept, and between two', async () => {
+test('days of which a backfill stored nothing may be read in the other version: before its events, and between two backfills', async () => {
   const harness = await openHistoryHarness({
     source: { version: 'v1', start: { kind: 'span', ms: 2 * DAY } },
   })
@@ -439,7 +441,7 @@ test('days of which a backfill kept nothing are free for the other version: befo
 })
 
 test.each([
-  ['one stretch', JSON.stringify({ v1: [FROM, TO], v2: null })],
+  ['one range', JSON.stringify({ v1: [FROM, TO], v2: null })],
   [
     'several',
     JSON.stringify({
@@ -450,16 +452,16 @@ test.each([
       v2: [],
     }),
   ],
-])('what is noted of the versions of the past is held against a backfill: %s', async (_, note) => {
+])('saved versions of past days apply to a new backfill: %s', async (_, versions) => {
   const harness = await openHistoryHarness()
-  await harness.journal.state.put('versions:acme:history.usage', note)
+  await harness.journal.state.put('versions:acme:history.usage', versions)
   const past = pastOf(harness)
   await past.backfill({}, { fromUs: (TO - DAY) * 1000, toUs: TO * 1000 })
   await runUntil(harness, past, ([one]) => one?.error !== undefined)
   expect(past.list()[0]?.error?.message).toContain('were read as v1')
 })
 
-test('what one answer shows twice is sent once by a replay', async () => {
+test('a replay sends an event once if one answer shows it twice', async () => {
   const harness = await openHistoryHarness({ source: { start: { kind: 'span', ms: 2 * DAY } } })
   const events = around(2 * HOUR)
   harness.server.events = events.flatMap((event) => [event, event])
@@ -470,7 +472,7 @@ test('what one answer shows twice is sent once by a replay', async () => {
   expect(replays.list()[0]?.counts).toMatchObject({ read: wanted.length, sent: wanted.length })
 })
 
-test('rows alike to the byte are sent by a replay each', async () => {
+test('a replay sends byte-identical rows each', async () => {
   const v1 = { version: 'v1' } as const
   const harness = await openHistoryHarness({ source: { ...v1, start: { kind: 'span', ms: 2 * DAY } } })
   const row = historyEvent(FROM + HOUR, { timeless: true })
@@ -480,10 +482,10 @@ test('rows alike to the byte are sent by a replay each', async () => {
   expect(new Set(await harness.ids()).size).toBe(2)
 })
 
-/** Of 3 MB each, so that an answer that breaks off behind the first has one group. */
+/** 3 MB each, so that an answer cut after the first event has one page chunk. */
 const largeEvent = (at: number) => historyEvent(at, { fields: { pad: 'x'.repeat(3_000_000) } })
 
-test('the only group of an answer that breaks off does not come again with the next', async () => {
+test('the only page chunk of an interrupted answer is not sent again with the next answer', async () => {
   let asked = 0
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -496,7 +498,7 @@ test('the only group of an answer that breaks off does not come again with the n
   expect(await harness.ids()).toEqual(harness.server.events.map(idOf))
 })
 
-test('a span whose answer broke off has nothing remembered of the pages of the next one, once they are whole', async () => {
+test('a replay remembers nothing of an interrupted answer once it reads the next span', async () => {
   let asked = 0
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 2 * DAY } },
@@ -506,8 +508,8 @@ test('a span whose answer broke off has nothing remembered of the pages of the n
   const remembered: number[] = []
   const journal = withMethods(harness.journal, {
     resend: async (again) => {
-      const [order, page] = again.state.put
-      if (page) remembered.push((JSON.parse(order?.value ?? '') as { span: number }).span)
+      const [job, page] = again.state.put
+      if (page) remembered.push((JSON.parse(job?.value ?? '') as { span: number }).span)
       await harness.journal.resend(again)
     },
   })
@@ -522,7 +524,7 @@ test('a span whose answer broke off has nothing remembered of the pages of the n
   expect(new Set(remembered)).toEqual(new Set([0]))
 })
 
-test('live reading goes on at its interval while a backfill takes what it leaves', async () => {
+test('live reading keeps its interval while a backfill uses the remaining requests', async () => {
   const harness = await openHistoryHarness({ limit: 5, source: { start: { kind: 'span', ms: DAY } } })
   await harness.once()
   harness.asked()
@@ -538,7 +540,7 @@ test('live reading goes on at its interval while a backfill takes what it leaves
     expect(asked.filter(({ at }) => at >= from && at < from + MINUTE).length).toBeLessThanOrEqual(5)
 })
 
-test('rows without times that come late in a replay do not send the days before them again', async () => {
+test('a row without a time that shows up late does not make a replay send earlier days again', async () => {
   const v1 = { version: 'v1' } as const
   const harness = await openHistoryHarness({ source: { ...v1, start: { kind: 'span', ms: 2 * DAY } } })
   harness.server.events = [...around(HOUR), historyEvent(TO - 3 * HOUR, { timeless: true })]
@@ -550,7 +552,7 @@ test('rows without times that come late in a replay do not send the days before 
   expect(await harness.journal.state.get('versions:acme:history.usage')).toBeUndefined()
 })
 
-test('parts of a day that failed as a whole do not come again with the day, when a row without a time asks for it', async () => {
+test('a replay does not send parts of a day again when a row without a time makes it read the whole day', async () => {
   const v1 = { version: 'v1' } as const
   let inDays = false
   const harness = await openHistoryHarness({
@@ -568,7 +570,7 @@ test('parts of a day that failed as a whole do not come again with the day, when
   expect(await harness.ids()).toHaveLength(rows)
 })
 
-test('a replay counts what has changed since it was read as not known: other sinks have it as it was', async () => {
+test('a replay counts an event that changed since it was read as unknown, since other sinks have its old version', async () => {
   const harness = await openHistoryHarness({
     source: { start: { kind: 'span', ms: 40 * DAY }, lookbackMs: 0 },
   })
@@ -584,11 +586,11 @@ test('a replay counts what has changed since it was read as not known: other sin
 })
 
 test.each([
-  ['in one go', Infinity],
-  ['over a restart in each turn', 1],
-  ['over a restart in every second turn', 2],
+  ['without a restart', Infinity],
+  ['with a restart in each step', 1],
+  ['with a restart in every second step', 2],
 ])(
-  'a replay of the history from the API sends each event once, and what it could not read is a gap: %s',
+  'a replay of the history from the API sends each event once and counts unreadable windows as gaps: %s',
   async (_, turns) => {
     let asked = 0
     const harness = await openHistoryHarness({

@@ -1,4 +1,4 @@
-// A note that cannot be written is tried again until it can, until somebody stops it, or until the process has to end.
+// Saving a state entry: tried again until it works, until a stop, or until the process must end.
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
@@ -19,7 +19,7 @@ function setup() {
   return { waits, stop, clock, job: { ...notBegun } }
 }
 
-test('where there is no room it waits some seconds between tries, tells why meanwhile, and no more when it is kept', async () => {
+test('on a full disk a job tries again every few seconds and shows the error until the entry is saved', async () => {
   const { waits, stop, clock, job } = setup()
   const reported: unknown[] = []
   const sleep = async (ms: number) => {
@@ -30,7 +30,7 @@ test('where there is no room it waits some seconds between tries, tells why mean
   expect([waits, reported, job.error]).toEqual([[5_000, 5_000], ['disk_full', 'disk_full'], undefined])
 })
 
-test('stopped while it waits, nothing was kept', async () => {
+test('a job that is stopped while it waits has saved nothing', async () => {
   const { stop, clock, job } = setup()
   const sleep = async (ms: number) => {
     stop.abort()
@@ -39,7 +39,7 @@ test('stopped while it waits, nothing was kept', async () => {
   expect(await keepUnlessStopped(failingWith('disk_full', 9), job, { sleep }, stop.signal)).toBe(false)
 })
 
-test('a disk that fails is not waited out: the process ends', async () => {
+test('on a failing disk the process ends at once', async () => {
   const { waits, stop, clock, job } = setup()
   const kept = keepUnlessStopped(failingWith('disk_failed', 1), job, clock, stop.signal)
   await expect(kept).rejects.toMatchObject({ code: 'disk_failed' })

@@ -1,4 +1,4 @@
-// What a walk over the past tells of itself under its source's name, and what it keeps silent about.
+// What a job over the past reports under its source's name, and what it keeps to itself.
 import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import { openReadTimes } from '../../../src/ingest/read-times.ts'
@@ -12,7 +12,7 @@ const HOUR = 3_600_000
 
 const rateWait = () => ({ isLimited: false, reason: 'other requests' })
 
-test('live reading that has silently died is told as failing while a backfill of its source reads on, which is counted', async () => {
+test("live reading that silently died is shown as failing while a backfill of its source reads on, and the backfill's requests are counted", async () => {
   const setup = openRegistrySetup()
   ack(setup)
   const kept = openReadTimes({ workspace: 'acme', source: 'audit' }, setup.source, {
@@ -41,7 +41,7 @@ test('live reading that has silently died is told as failing while a backfill of
   expect(text).toMatch(/gaps_total\{[^}]*\} 60/)
 })
 
-test('an answer that waits for memory says what the walk waits for, until it has it', () => {
+test('a job waits for memory until the answer has it', () => {
   const progress = { ...notBegun }
   const over = reporting({ reporter: silentReporter, rateWait }, progress, 'keep').waitsForMemory()
   expect(progress.waitsFor).toBe('memory')
@@ -49,7 +49,7 @@ test('an answer that waits for memory says what the walk waits for, until it has
   expect(progress).toEqual(notBegun)
 })
 
-test('to wait for room is no failure, and takes away none that was told', () => {
+test('waiting for room is no error, and keeps an earlier error', () => {
   const progress = { ...notBegun }
   const reporter = reporting({ reporter: silentReporter, rateWait }, progress, 'send')
   const full = new ConnectorError('journal_full', 'half of it is in use')
@@ -63,20 +63,30 @@ test('to wait for room is no failure, and takes away none that was told', () => 
   expect(progress.error).toBeUndefined()
 })
 
+test('a 429 is a wait for the end of the rate limit, and no failure', () => {
+  const progress = { ...notBegun }
+  const limited = { ...rateWait(), isLimited: true }
+  const reporter = reporting({ reporter: silentReporter, rateWait: () => limited }, progress, 'keep')
+  reporter.state('failing', new ConnectorError('server_error', 'it failed to answer'))
+  reporter.state('failing', new ConnectorError('rate_limited', 'the API answered 429'))
+  reporter.state('waiting')
+  expect(progress).toMatchObject({ error: undefined, waitsFor: 'limit' })
+})
+
 test.each([
   ['paused', 'room', 'room'],
   ['waiting', 'limit', 'rate_limit'],
   ['idle', undefined, undefined],
   ['reading', undefined, undefined],
   ['failing', undefined, undefined],
-] as const)('a job that is %s waits for: %s behind a 429, else: %s', (state, limited, free) => {
+] as const)('a %s job waits for %s during a 429, otherwise for %s', (state, limited, free) => {
   const reason = state === 'waiting' ? 'other requests' : undefined
   const blocked = () => ({ ...rateWait(), isLimited: true })
   expect(waitOf(state, { rateWait: blocked })).toEqual({ waitsFor: limited, waitReason: reason })
   expect(waitOf(state, { rateWait })).toEqual({ waitsFor: free, waitReason: reason })
 })
 
-test('what went wrong is told until it has gone well, over each wait for the next try', () => {
+test('an error is shown until a read succeeds, across all waits for the next try', () => {
   const progress = { ...notBegun }
   const reporter = reporting({ reporter: silentReporter, rateWait }, progress, 'keep')
   const refused = new ConnectorError('unauthorized', 'refused')

@@ -1,4 +1,5 @@
-// State entries of jobs as builds before this one wrote them: unfinished jobs go on where they were, and what cannot be read is reported.
+// State entries of jobs from earlier builds: unfinished
+// jobs continue, and unreadable entries are reported.
 import { expect, test } from 'vitest'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import { entryOf, jobOf, readEntry } from '../../../src/jobs/record.ts'
@@ -18,7 +19,7 @@ const replayV1 = {
 }
 const since = { stream, startedAt: 5, endedAt: undefined, error: undefined, waitsFor: 'turn' }
 
-test('a backfill of an earlier build has the same span, place, counts and progress', () => {
+test('a backfill of an earlier build keeps its span, cursor, counts and progress', () => {
   const job = readEntry(JSON.stringify({ ...backfillV1, place: 'there', atUs: 9 })) ?? expect.fail()
   expect(jobOf(job)).toEqual({
     ...{ ...since, kind: 'backfill', asked: [SPAN], spans: [SPAN], atUs: 9, unread: [] },
@@ -27,13 +28,13 @@ test('a backfill of an earlier build has the same span, place, counts and progre
   expect(job.record).toMatchObject({ place: 'there', span: 0 })
 })
 
-test('one that had ended is still ended, with what stayed unread', () => {
+test('a finished backfill of an earlier build is still finished, with its unread ranges', () => {
   const unread = [{ fromUs, toUs, why: 'refused' }]
   const job = readEntry(JSON.stringify({ ...backfillV1, endedAt: 8, unread }))
   expect(job && jobOf(job)).toMatchObject({ endedAt: 8, unread })
 })
 
-test('a replay of an earlier build has the same spans, place, counts and marks of a broken answer', () => {
+test('a replay of an earlier build keeps its spans, cursor, counts and the mark of an interrupted answer', () => {
   const job = readEntry(JSON.stringify({ ...replayV1, place: 'there', voided: true })) ?? expect.fail()
   expect(jobOf(job)).toEqual({
     ...{ ...since, kind: 'replay', sink: 'archive', asked, spans: [SPAN], atUs: undefined, unread: [] },
@@ -42,14 +43,14 @@ test('a replay of an earlier build has the same spans, place, counts and marks o
   expect(job.record).toMatchObject({ place: 'there', span: 0, voided: true })
 })
 
-test.each([backfillV1, replayV1])('what is written is read as it was: %o', (old) => {
+test.each([backfillV1, replayV1])('an entry is read as it was written: %o', (old) => {
   const job = readEntry(JSON.stringify({ ...old, atUs: 9 })) ?? expect.fail()
   const again = readEntry(entryOf(job, job.record).value) ?? expect.fail()
   expect(again.record).toEqual(job.record)
   expect(again.atUs).toBe(9)
 })
 
-test('an unfinished backfill and an unfinished replay of an earlier build come to their end, and nothing comes twice', async () => {
+test('an unfinished backfill and an unfinished replay of an earlier build finish, without duplicates', async () => {
   const late = await openLateHarness({}, 300)
   const zero = { read: 0, new: 0, known: 0, filtered: 0, quarantined: 0, gaps: 0 }
   await late.journal.state.put('backfill:acme:audit', JSON.stringify({ ...backfillV1, counts: zero }))
@@ -69,7 +70,7 @@ test('an unfinished backfill and an unfinished replay of an earlier build come t
 test.each([
   ['backfill', 'backfill:acme:audit'],
   ['replay', 'replay:archive:acme:audit'],
-] as const)('an entry of a %s that cannot be read is reported, and kept', async (kind, name) => {
+] as const)('an unreadable entry of a %s is reported, and kept', async (kind, name) => {
   const harness = await openLateHarness({}, 10)
   const text = JSON.stringify({ v: 3, kind })
   await harness.journal.state.put(name, text)

@@ -1,4 +1,5 @@
-// Replays from the API beside a live reader that has read all: the real journal, whose settled part is gone, before the mock.
+// Replays from the API beside live reading that is up to date:
+// the journal, whose delivered entries are gone, and the mock.
 import type { JobSpan, StartedJob } from '../../../src/contracts/jobs.ts'
 import type { Stream } from '../../../src/contracts/source.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
@@ -7,9 +8,9 @@ import { openHarness, stream } from '../app/audit-harness.ts'
 import type { Harness, HarnessOptions } from '../app/audit-harness.ts'
 import { fillPast, rangeOn, SPAN } from './backfill-harness.ts'
 
-/** As the configuration has it, for who reads it. */
+/** The sink as the configuration has it. */
 export const ARCHIVE = { name: 'archive', sources: ['audit', 'history.usage'] } as const
-/** Of one stream. */
+/** A replay of one stream. */
 interface Request {
   readonly sink: string
   readonly stream: Stream

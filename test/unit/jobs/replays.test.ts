@@ -1,4 +1,5 @@
-// Replays from the API: whole and nothing twice at the one sink, marked, over restarts, in the middle of a page too; live reading does not notice.
+// Replays from the API: complete, marked and without duplicates at their
+// sink, across restarts, also within a page. Live reading is not affected.
 import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
@@ -17,7 +18,7 @@ import { ARCHIVE, forget, openReadHarness, replay, replaysOf, REQUEST } from './
 const everything = { maxEntries: 1e6, maxBytes: 2 ** 30 }
 const counts = ([one]: readonly Job[]) => one?.counts
 
-test('a span that the journal no longer keeps comes again once, as its bytes, marked; live reading stays where it was', async () => {
+test('a replay sends a span that the journal dropped again, once, byte for byte and marked, and leaves the live cursor alone', async () => {
   const harness = await openReadHarness({}, 4_000)
   expect(await harness.journal.take('archive', everything)).toBeUndefined()
   const [cursor, kept] = [
@@ -45,7 +46,7 @@ test('a span that the journal no longer keeps comes again once, as its bytes, ma
   ])
 })
 
-test('it goes on after a restart where it stood, and nothing comes twice', async () => {
+test('a replay continues after a restart where it was, without duplicates', async () => {
   const harness = await openReadHarness({ limit: 20, switches: { page_cap: 100 } }, 5_000)
   const first = replaysOf(harness)
   await replay(first)
@@ -56,15 +57,15 @@ test('it goes on after a restart where it stood, and nothing comes twice', async
   const before = counts(found)?.read ?? 0
   expect(before).toBeGreaterThan(1_000)
   expect(found[0]?.atUs).toBeGreaterThan(SPAN.fromUs)
-  // No page back: it was kept with how far it went.
+  // Not a page back: its progress is stored with each page.
   expect(found[0]?.atUs).toBe(first.list()[0]?.atUs)
   await runUntil(harness, second, isDone)
   expect(await harness.ids()).toEqual(inOrder(harness))
-  // The rest, and not all of it again.
+  // The second job read the rest, not everything again.
   expect(harness.asked().length).toBeLessThan((inOrder(harness).length - before) / 100 + 5)
 })
 
-test('the same replay that is begun right behind a restart is joined, whether or not the old one is read on yet', async () => {
+test('the same replay requested right after a restart is joined, even before the old one continues', async () => {
   const harness = await openReadHarness({}, 100)
   await replay(replaysOf(harness))
   const next = replaysOf(harness)
@@ -74,7 +75,7 @@ test('the same replay that is begun right behind a restart is joined, whether or
   })
 })
 
-test('a page that is whole leaves nothing remembered: neither marks nor names of notes', async () => {
+test('a complete page leaves nothing to remember, in memory or in the journal', async () => {
   const changes: StateChange[] = []
   const asked = { asked: [SPAN], spans: [SPAN], span: 0, counts: noCounts, unread: [] }
   const job = stateOf({ v: 2, kind: 'replay', ...REQUEST, ...asked })
@@ -82,7 +83,7 @@ test('a page that is whole leaves nothing remembered: neither marks nor names of
   const pages = new SentPages({ state: stateIn(new Map()), open: () => [job], mostMarks: undefined })
   const mark = 'm'.repeat(16)
   const land = (isWhole: boolean) =>
-    pages.land(job, { record, marks: [mark], isWhole }, async (notes) => void changes.push(notes))
+    pages.land(job, { record, marks: [mark], isWhole }, async (change) => void changes.push(change))
   await land(false)
   expect([job.sent.size, job.pageEntries.length]).toEqual([1, 1])
   const names = job.pageEntries
@@ -94,7 +95,7 @@ test('a page that is whole leaves nothing remembered: neither marks nor names of
 })
 
 test.each([1, 2, 3])(
-  'a page that is broken off by death after %i of its parts is read again, and none of its entries comes twice',
+  'after a crash %i page chunks into a page, the page is read again without duplicates',
   async (parts) => {
     const harness = await openHugeHarness()
     let landed = 0
@@ -121,9 +122,9 @@ test.each([1, 2, 3])(
 
 test.each([
   ['once', [2]],
-  ['until it is asked for in smaller pieces', [2, 3, 4]],
+  ['until smaller pages are requested', [2, 3, 4]],
 ])(
-  'a page of which parts were sent and whose answer then breaks off is read again, and none of its entries comes twice: %s',
+  'a page whose answer breaks off after some page chunks were sent is read again without duplicates: %s',
   async (_, nth) => {
     const harness = await openHugeHarness(24_000)
     breakOff(harness, nth)
@@ -137,7 +138,7 @@ test.each([
   },
 )
 
-test('all replays together remember no more of what they sent than the bound, and each comes to its end', async () => {
+test('all replays together remember at most the limit of sent entries, and each finishes', async () => {
   const harness = await openHugeHarness(24_000)
   const other = { workspace: 'other', source: 'audit' } as const
   const ranges = [rangeOn(harness, ['*']), { ...rangeOn(harness, ['*']), stream: other }]
@@ -145,10 +146,10 @@ test('all replays together remember no more of what they sent than the bound, an
   const journal = withMethods(harness.journal, {
     resend: async (again) => {
       await harness.journal.resend(again)
-      const notes = await harness.journal.state.list('replay-page:', 1e6)
+      const entries = await harness.journal.state.list('replay-page:', 1e6)
       most = Math.max(
         most,
-        notes.reduce((sum, { value }) => sum + marksIn(value).length, 0),
+        entries.reduce((sum, { value }) => sum + marksIn(value).length, 0),
       )
     },
   })
@@ -160,13 +161,13 @@ test('all replays together remember no more of what they sent than the bound, an
   expect(most).toBe(300)
 })
 
-test('only what was sent is noted, and after a restart in the middle of a broken page it is known', async () => {
+test('only sent entries are remembered, also across a restart within an interrupted page', async () => {
   const harness = await openHugeHarness(24_000)
   breakOff(harness, [2, 3, 4])
-  const notes: StateEntry[] = []
+  const stored: StateEntry[] = []
   const journal = withMethods(harness.journal, {
     resend: async (again) => {
-      notes.push(...again.state.put.filter(({ name }) => name.startsWith('replay-page:')))
+      stored.push(...again.state.put.filter(({ name }) => name.startsWith('replay-page:')))
       await harness.journal.resend(again)
     },
   })
@@ -177,13 +178,13 @@ test('only what was sent is noted, and after a restart in the middle of a broken
   await second.all('replay')
   await runUntil(harness, second, isDone)
   expect(await harness.ids()).toEqual(inOrder(harness))
-  // Each by a name of its own, and none where a part showed nothing new.
-  expect(notes.length).toBeGreaterThan(1)
-  expect(new Set(notes.map(({ name }) => name)).size).toBe(notes.length)
-  expect(notes.map(({ value }) => value)).not.toContain('')
+  // Each has its own name, and a page chunk with nothing new has none.
+  expect(stored.length).toBeGreaterThan(1)
+  expect(new Set(stored.map(({ name }) => name)).size).toBe(stored.length)
+  expect(stored.map(({ value }) => value)).not.toContain('')
 })
 
-test('what a replay before it left behind hides nothing from the next one', async () => {
+test('leftovers of an earlier replay hide nothing from the next one', async () => {
   const harness = await openReadHarness({}, 500)
   const first = replaysOf(harness)
   await replay(first)
@@ -197,14 +198,14 @@ test('what a replay before it left behind hides nothing from the next one', asyn
   const second = replaysOf(harness)
   await replay(second, { ...REQUEST, startedAt: 78_000 })
   expect(await harness.journal.state.list('replay-page:', 10)).toHaveLength(0)
-  // Not from the journal's notes either, after a restart.
+  // Also not through the state entries in the journal, after a restart.
   const third = replaysOf(harness)
   await third.all('replay')
   await runUntil(harness, third, isDone)
   expect(await harness.ids()).toEqual(inOrder(harness))
 })
 
-test('what the daemon never saw is sent, counted, and stays new to live reading', async () => {
+test('an entry that the daemon never saw is sent, counted, and stays new to live reading', async () => {
   const harness = await openReadHarness({}, 500)
   const lost = harness.mock.add({ at: TODAY - 2 * DAY + 1000, visibleAt: 0 })
   const replays = replaysOf(harness)
@@ -218,7 +219,7 @@ test('what the daemon never saw is sent, counted, and stays new to live reading'
   expect(known.flatMap((each) => [...each]).filter((each) => each === 0)).toHaveLength(1)
 })
 
-test('what live reading has not come to is not sent: it comes anyway', async () => {
+test('entries that live reading has not reached are not sent, since live reading delivers them', async () => {
   const harness = await openReadHarness({}, 1_000)
   const readTo = (TODAY - 2 * DAY) * 1000
   const replays = replaysOf(harness, { readTo: async () => readTo })
@@ -237,7 +238,7 @@ test('the newest entry that live reading has read is sent', async () => {
   expect((await harness.ids()).at(-1)).toBe(newest)
 })
 
-test('nothing that is still to come is sent, though live reading has read an entry dated ahead: what comes meanwhile is new to every sink', async () => {
+test('a replay ends now, even if live reading has read an entry dated in the future', async () => {
   const harness = await openReadHarness({}, 10)
   const replays = replaysOf(harness, { readTo: async () => (START + MINUTE) * 1000 })
   const { spans } = await replay(replays, {
@@ -248,7 +249,7 @@ test('nothing that is still to come is sent, though live reading has read an ent
   expect(spans).toEqual([{ fromUs: SPAN.fromUs, toUs: START * 1000 }])
 })
 
-test('of several of one source the one that was asked for first is read first, over a restart too', async () => {
+test('of several replays of one source the oldest runs first, also after a restart', async () => {
   const harness = await openReadHarness({}, 10)
   const sinks = [ARCHIVE, { ...ARCHIVE, name: 'older' }]
   const before = replaysOf(harness, { sinks })
@@ -262,7 +263,7 @@ test('of several of one source the one that was asked for first is read first, o
   expect([...new Set(taken)]).toEqual(['older', 'archive'])
 })
 
-test('several spans are read one after the other, and nothing between them', async () => {
+test('several spans are read one after another, and nothing in between', async () => {
   const harness = await openReadHarness({}, 2_000)
   const day = (ago: number) => ({
     fromUs: (TODAY - ago * DAY) * 1000,
@@ -274,7 +275,7 @@ test('several spans are read one after the other, and nothing between them', asy
   expect((await harness.ids()).sort()).toEqual([...idsIn(harness, day(3)), ...idsIn(harness, day(1))].sort())
 })
 
-test('types that are not wanted are counted and not sent; what is malformed is counted once', async () => {
+test('unwanted types are counted and not sent; a malformed element is counted once', async () => {
   const harness = await openHarness()
   fillPast(harness, 300)
   harness.mock.add({ at: TODAY - DAY - 1000, visibleAt: 0, defect: 'no_id' })
@@ -289,7 +290,7 @@ test('types that are not wanted are counted and not sent; what is malformed is c
   expect(harness.journal.stats().quarantined).toBe(0)
 })
 
-test('one that is cancelled in the middle of a page ends, and comes back neither with that page nor with a restart', async () => {
+test('a replay cancelled within a page ends, and comes back neither with that page nor after a restart', async () => {
   const harness = await openReadHarness({}, 2_000)
   const landing = withMethods(harness.journal, {
     known: async (of, entries) => {
@@ -311,7 +312,7 @@ test.each([
   ['sink', { sinks: [{ ...ARCHIVE, name: 'other' }] }],
   ['sources', { sinks: [{ ...ARCHIVE, sources: ['history.usage' as const] }] }],
 ] as const)(
-  'one whose %s is gone over a restart is told as waiting for it, and can be cancelled with all its notes',
+  'a replay whose %s was removed before a restart is listed as waiting for it, and can be cancelled with all its state',
   async (what, left) => {
     const harness = await openReadHarness({}, 100)
     await replay(replaysOf(harness))
@@ -328,14 +329,14 @@ test.each([
   },
 )
 
-test('a disk too full for the notes of its end stops neither the replay nor the process', async () => {
+test('a disk too full to save the end of a replay stops neither the replay nor the process', async () => {
   const harness = await openReadHarness({}, 100)
   let refused = 0
   const full = withMethods(harness.journal, {
     state: withMethods(harness.journal.state, {
       put: async (name, value) => {
-        // That a span is read, and that all are.
-        if (++refused % 3 !== 0) throw new ConnectorError('disk_full', 'no room for a note')
+        // One for the end of a span, one for the end of all.
+        if (++refused % 3 !== 0) throw new ConnectorError('disk_full', 'no room for a state entry')
         await harness.journal.state.put(name, value)
       },
     }),
@@ -353,7 +354,7 @@ test('a disk too full for the notes of its end stops neither the replay nor the 
   expect(replays.list()).toMatchObject([{ error: undefined, counts: { sent: idsIn(harness, SPAN).length } }])
 })
 
-test('one that is cancelled while a part of a page is on its way into the journal leaves no note of that page', async () => {
+test('a replay cancelled while a page chunk is being stored leaves no state of that page', async () => {
   const harness = await openHugeHarness()
   let cancelled: Promise<number> | undefined
   const landing = withMethods(harness.journal, {
@@ -370,7 +371,7 @@ test('one that is cancelled while a part of a page is on its way into the journa
   expect(await harness.journal.state.list('replay', 10)).toEqual([])
 })
 
-test('one that is begun while its like is being cancelled keeps the notes of its pages', async () => {
+test('a replay started while an equal one is cancelled keeps the state of its pages', async () => {
   const harness = await openReadHarness({}, 10)
   const page = { name: 'replay-page:archive:acme:audit:000000', value: '' }
   let next: Promise<unknown> | undefined
@@ -392,13 +393,13 @@ test('one that is begun while its like is being cancelled keeps the notes of its
   expect(await harness.journal.state.list('replay-page:', 10)).toEqual([page])
 })
 
-test('the same order is joined, another is refused while the first is under way, and so is what is not there', async () => {
+test('the same request joins the replay; another span, an unknown sink or an unread source is refused meanwhile', async () => {
   const harness = await openReadHarness({}, 10)
   const replays = replaysOf(harness)
   const first = await replay(replays)
   expect(await replay(replays, { ...REQUEST, startedAt: 78_000 })).toEqual({ ...first, isJoined: true })
   const other = { ...REQUEST, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
-  await expect(replay(replays, other)).rejects.toThrow('over another span is under way')
+  await expect(replay(replays, other)).rejects.toThrow('is under way already')
   await expect(replay(replays, { ...REQUEST, sink: 'siem' })).rejects.toThrow('There is no sink siem')
   const usage = { workspace: 'acme', source: 'history.usage' } as const
   await expect(replay(replays, { ...REQUEST, stream: usage })).rejects.toThrow('is not switched on')
@@ -406,7 +407,7 @@ test('the same order is joined, another is refused while the first is under way,
   expect(await replay(replays, other)).toMatchObject({ endedAt: undefined })
 })
 
-test('of several streams all start or none: also where one is over another span, or the journal has no room', async () => {
+test('a replay of several streams starts whole or not at all, also if one has another span or the journal has no room', async () => {
   const harness = await openReadHarness({}, 10)
   const other = { workspace: 'other', source: 'audit' } as const
   const ranges = [rangeOn(harness), { ...rangeOn(harness), stream: other }]
@@ -427,7 +428,7 @@ test('of several streams all start or none: also where one is over another span,
   })
   const reads = [stream, other].map((one) => ({ stream: one, spans: [SPAN] }))
   const both = { sink: 'archive', startedAt: 88_000, reads }
-  await expect(replays.replay(both)).rejects.toThrow('other audit to archive over another span is under way')
+  await expect(replays.replay(both)).rejects.toThrow('other audit to archive is under way already')
   expect(replays.list()).toEqual([first])
   expect(await replays.cancel('replay', { workspace: 'other' })).toBe(1)
   isFull = true
@@ -438,7 +439,7 @@ test('of several streams all start or none: also where one is over another span,
   expect(await replaysOf(harness, { ranges }).all('replay')).toHaveLength(2)
 })
 
-test('half of the journal is left to live reading: it waits there and goes on when there is room', async () => {
+test('a replay waits at half of the journal, and goes on when there is room', async () => {
   const harness = await openReadHarness({}, 500)
   let bytes = 500
   const journal = withMethods(harness.journal, {
@@ -455,7 +456,7 @@ test('half of the journal is left to live reading: it waits there and goes on wh
   expect(counts(next.list())?.sent).toBe(idsIn(harness, SPAN).length)
 })
 
-test('an answer that is larger than what is left stops at half of the journal too, and goes on with nothing twice', async () => {
+test('an answer larger than the free room also stops at half of the journal, and goes on without duplicates', async () => {
   const harness = await openHugeHarness(24_000)
   let put = 0
   let most = 0
@@ -478,7 +479,7 @@ test('an answer that is larger than what is left stops at half of the journal to
   expect(await harness.ids()).toEqual(inOrder(harness))
 })
 
-test('an order that could not be kept was not begun', async () => {
+test('a replay that could not be saved does not start', async () => {
   const harness = await openReadHarness({}, 10)
   let failing = true
   const journal = withMethods(harness.journal, {
@@ -498,7 +499,7 @@ test('an order that could not be kept was not begun', async () => {
   expect(replays.list()[0]?.startedAt).toBe(78_000)
 })
 
-test('one begun again at the very instant at which its like was cancelled has none of its pages', async () => {
+test('a replay started at the instant its equal is cancelled takes none of its pages', async () => {
   const harness = await openReadHarness({}, 2_000)
   let landing = false
   const journal = withMethods(harness.journal, {
@@ -517,7 +518,7 @@ test('one begun again at the very instant at which its like was cancelled has no
   expect(await harness.ids()).toEqual(inOrder(harness))
 })
 
-test('a key that is refused is told, tried again, and the replay goes on when it is good', async () => {
+test('a refused key is reported and tried again, and the replay goes on once the key works', async () => {
   const harness = await openReadHarness({}, 100)
   harness.mock.setFault('unauthorized', 1)
   const replays = replaysOf(harness)
@@ -530,15 +531,15 @@ test('a key that is refused is told, tried again, and the replay goes on when it
 })
 
 test.each(['no JSON', 'null', '{"v":2}', '{"v":1}'])(
-  'a note that is damaged or of another version is as good as none: %s',
-  async (note) => {
+  'a damaged state entry of a replay, or one of another version, is ignored: %s',
+  async (text) => {
     const harness = await openReadHarness({}, 10)
-    await harness.journal.state.put('replay:archive:acme:audit', note)
+    await harness.journal.state.put('replay:archive:acme:audit', text)
     expect(await replaysOf(harness).all('replay')).toEqual([])
   },
 )
 
-/** Two pages of the past, each an answer that comes in parts. */
+/** Two pages of the past, each an answer of several page chunks. */
 async function openHugeHarness(entryBytes = 12_000): Promise<Harness> {
   const harness = await openHarness({ switches: { huge_bytes: entryBytes } })
   for (let i = 0; i < 1_500; i++)
@@ -548,7 +549,7 @@ async function openHugeHarness(entryBytes = 12_000): Promise<Harness> {
   return harness
 }
 
-/** The answers with these numbers, from now on, end in the middle. */
+/** Lets the answers with these numbers, from now on, break off midway. */
 function breakOff(harness: Harness, numbers: readonly number[]): void {
   const before = harness.asked().length
   harness.mock.setFault('truncated', { nth: numbers.map((number) => before + number) })

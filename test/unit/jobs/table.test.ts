@@ -1,4 +1,5 @@
-// Jobs in state entries of the journal: kept before they count, found by whoever waits, listed for a day.
+// Jobs in state entries of the journal: saved before
+// they count, found by waiting loops, listed for a day.
 import { stateIn } from '../../fakes/state.ts'
 import { expect, test } from 'vitest'
 import type { Log } from '../../../src/core/log.ts'
@@ -9,7 +10,7 @@ import { stateOf } from '../../../src/jobs/record.ts'
 import type { JobRecord, JobState } from '../../../src/jobs/record.ts'
 import { JobTable } from '../../../src/jobs/table.ts'
 
-/** A backfill of the workspace that is named. */
+/** A backfill of the workspace with this name. */
 function job(name: string, more: { endedAt?: number } = {}): JobState {
   const stream = { workspace: name, source: 'audit' as const }
   const spans = { asked: [], spans: [], span: 0, unread: [] }
@@ -19,7 +20,7 @@ function job(name: string, more: { endedAt?: number } = {}): JobState {
 const nameOf = ({ record }: Pick<JobState, 'record'>) => record.stream.workspace
 const entry = (name: string) => `backfill:${name}:audit`
 
-/** `refuses`: a job that the journal has no room for. */
+/** `refuses`: the job that the journal has no room for. */
 function openTable({ refuses = '' } = {}) {
   const entries = new Map<string, string>()
   const logged: unknown[] = []
@@ -39,14 +40,14 @@ function openTable({ refuses = '' } = {}) {
   return { table: again(), again, entries, state, logged }
 }
 
-/** As its loop does. */
+/** Ends a job the way its loop does. */
 async function end(table: JobTable, one: JobState, endedAt: number): Promise<void> {
   expect(await table.keep(one, { ...one.record, endedAt }, never)).toBe(true)
 }
 
 const never = new AbortController().signal
 
-test('what was begun is found by whoever waits, also where the next order cannot be kept', async () => {
+test('a started job is found by a waiting loop, even if the next one cannot be saved', async () => {
   const { table } = openTable({ refuses: 'b' })
   const found = table.next(([first]) => first, never)
   const [a, b] = [job('a'), job('b')]
@@ -57,7 +58,7 @@ test('what was begun is found by whoever waits, also where the next order cannot
   expect(b.cancelled.signal.aborted).toBe(true)
 })
 
-test('one that cannot be kept leaves the one that ended before it where it was', async () => {
+test('a job that cannot be saved leaves the finished one before it listed', async () => {
   const { table, state } = openTable()
   const ended = job('a', { endedAt: 900 })
   await table.start([ended])
@@ -66,7 +67,7 @@ test('one that cannot be kept leaves the one that ended before it where it was',
   expect(table.listed()).toEqual([ended])
 })
 
-test('one that cannot be kept leaves alone the one that has taken its place meanwhile', async () => {
+test('a job that cannot be saved leaves alone the job that replaced it meanwhile', async () => {
   const { table, state } = openTable({ refuses: 'a' })
   const refused = expect(table.start([job('a')])).rejects.toThrow('no room')
   state.refuses = ''
@@ -76,7 +77,7 @@ test('one that cannot be kept leaves alone the one that has taken its place mean
   expect(table.open()).toEqual([next])
 })
 
-test('one that ended is told to who followed it for a minute after its end, also where the next one has its place', async () => {
+test('a finished job is reported to its command for a minute, even if the next one replaced it', async () => {
   const { table, state } = openTable()
   const one = job('a')
   await table.start([one])
@@ -89,7 +90,7 @@ test('one that ended is told to who followed it for a minute after its end, also
   expect(table.all()).toEqual([next])
 })
 
-test('one that ended is told again, for its day and over a restart, once the one in its place was cancelled', async () => {
+test('a finished job is listed again, for a day and across restarts, once the job that replaced it was cancelled', async () => {
   const { table, again, state } = openTable()
   const one = job('a')
   await table.start([one])
@@ -109,7 +110,7 @@ test('one that ended is told again, for its day and over a restart, once the one
   expect(table.listed()).toEqual([])
 })
 
-test('one that ended by a clock that was ahead is not told for as long as that was', async () => {
+test('a job that ended by a clock in the future is not listed', async () => {
   const { table, state } = openTable()
   const one = job('a', { endedAt: state.now + 365 * DAY_MS })
   await table.start([one])
@@ -118,7 +119,7 @@ test('one that ended by a clock that was ahead is not told for as long as that w
   expect(table.all().map(({ record }) => record.endedAt)).toEqual([undefined])
 })
 
-test('one that was cancelled is not saved again, nor cancelled twice; its entries are gone', async () => {
+test('a cancelled job is neither saved nor cancelled again, and its entries are gone', async () => {
   const { table, entries } = openTable()
   const one = job('a')
   await table.start([one])
@@ -130,7 +131,7 @@ test('one that was cancelled is not saved again, nor cancelled twice; its entrie
   expect(() => table.assertCurrent(one)).toThrow('The backfill was cancelled')
 })
 
-test('one that cannot be taken out of the journal is under way on, in its place too, and can be cancelled later', async () => {
+test('a job whose cancel cannot be saved goes on and can be cancelled later', async () => {
   const { table, again, state } = openTable()
   const ended = job('a', { endedAt: 900 })
   await table.start([ended])
@@ -157,7 +158,7 @@ test('one that cannot be taken out of the journal is under way on, in its place 
   expect(next.lacking()).toEqual([asleep])
 })
 
-test('one that has ended is not cancelled: it is told on, after a restart too', async () => {
+test('a finished job cannot be cancelled and stays listed, also after a restart', async () => {
   const { table, again, state } = openTable()
   const one = job('a')
   await table.start([one])
@@ -169,7 +170,7 @@ test('one that has ended is not cancelled: it is told on, after a restart too', 
   expect(next.listed().map(({ record }) => record.endedAt)).toEqual([state.now])
 })
 
-test('after a restart all are there again; one that ended is told for a day', async () => {
+test('after a restart all jobs are back; a finished one is listed for a day', async () => {
   const { table, again, state } = openTable()
   const one = job('a')
   await table.start([one])
@@ -183,7 +184,7 @@ test('after a restart all are there again; one that ended is told for a day', as
   expect(next.listed().map(nameOf)).toEqual(['b'])
 })
 
-test('one whose source is switched off is not under way: who asks hears that it waits for that, and it can be cancelled', async () => {
+test('a job whose source is switched off does not run, is reported as waiting for the source, and can be cancelled', async () => {
   const { table, again, entries, state, logged } = openTable()
   await table.start([job('a')])
   await table.start([job('b')])
@@ -193,7 +194,7 @@ test('one whose source is switched off is not under way: who asks hears that it 
   await next.load()
   expect(next.open().map(nameOf)).toEqual(['b'])
   expect(next.listed().map(nameOf)).toEqual(['b'])
-  // Only the one that is under way: what has ended lacks nothing.
+  // Only the unfinished one is logged: a finished job lacks nothing.
   expect(logged).toEqual([
     [
       expect.stringMatching(/^A backfill waits .*source is not in the config/),
@@ -209,7 +210,7 @@ test('one whose source is switched off is not under way: who asks hears that it 
   expect(next.lacking()).toEqual([])
 })
 
-test('who waits for an order waits no longer than for the stop', async () => {
+test('waiting for a job ends with the stop', async () => {
   const { table } = openTable()
   const stop = new AbortController()
   const found = table.next(([first]) => first, stop.signal)

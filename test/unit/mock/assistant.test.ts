@@ -1,4 +1,4 @@
-// The assistant area: what may be asked, what is answered, and the traces that a call leaves in audit log and history.
+// The assistant area: its fields, its answers, and the traces of a call in audit log and history.
 import { describe, expect, it } from 'vitest'
 import type { Switches } from '../../../src/mock/switches.ts'
 import { call, history } from './caller.ts'
@@ -15,7 +15,7 @@ function asking(switches: Partial<Switches> = {}) {
     call(mock, '/api/v2/completion', { method: 'POST', type, body, ...(key === undefined ? {} : { key }) })
   const asJson = (body: object) => post(json, JSON.stringify(body))
   const asForm = (fields: Record<string, string>) => post(urlencoded, new URLSearchParams(fields).toString())
-  /** With a file in the field of that name. */
+  /** With a file in the form field of that name. */
   const withFile = async (fields: Record<string, string>, field = 'file') => {
     const form = new FormData()
     for (const [name, value] of Object.entries(fields)) form.append(name, value)
@@ -42,7 +42,7 @@ describe('a completion', () => {
     }
   })
 
-  it('takes only the kind of body that it is told to', async () => {
+  it('takes only the kind of body that its switch allows', async () => {
     const { asJson, asForm, mock } = asking({ assistant_accepts: 'json' })
     const statuses = async () => [
       (await asJson({ prompt: 'x' })).status,
@@ -56,19 +56,19 @@ describe('a completion', () => {
   it.each([
     ['nothing', {}, 'Missing prompt parameter'],
     ['an empty prompt', { prompt: '' }, 'Missing prompt parameter'],
-    ['a prompt that is no text', { prompt: 7 }, 'Missing prompt parameter'],
-    ['a prompt above the limit', { prompt: 'x'.repeat(20_001) }, 'Prompt exceeds 20000 characters'],
+    ['a prompt that is not a string', { prompt: 7 }, 'Missing prompt parameter'],
+    ['a prompt over the limit', { prompt: 'x'.repeat(20_001) }, 'Prompt exceeds 20000 characters'],
     ['an unknown model', { prompt: 'x', model: 'gamma-1' }, 'Invalid model parameter'],
     ['a stream that is neither true nor false', { prompt: 'x', stream: 'often' }, 'Invalid stream parameter'],
-    ['a mode that is no word', { prompt: 'x', mode: {} }, 'Invalid mode parameter'],
+    ['a mode that is not a string', { prompt: 'x', mode: {} }, 'Invalid mode parameter'],
   ])('with %s is refused', async (_, body, message) => {
     const { asJson, mock } = asking()
     expect(messageOf(await asJson(body))).toEqual([400, message])
-    // Nothing was asked of it: neither log nor history know.
+    // A refused prompt leaves no audit entry.
     expect(mock.entries()).toEqual([])
   })
 
-  it('what is neither JSON nor a form is a missing prompt', async () => {
+  it('a body that is neither JSON nor a form counts as a missing prompt', async () => {
     const { post } = asking()
     for (const [type, body] of [
       [json, '{"prompt":'],
@@ -79,7 +79,7 @@ describe('a completion', () => {
       expect(messageOf(await post(type, body))).toEqual([400, 'Missing prompt parameter'])
   })
 
-  it('a prompt may be of 20,000 characters, of 4,000 with a file; characters are not bytes', async () => {
+  it('a prompt may have 20,000 characters, or 4,000 with a file; characters are not bytes', async () => {
     const { asJson, withFile } = asking()
     expect((await asJson({ prompt: '🦀'.repeat(20_000) })).status).toBe(200)
     expect((await withFile({ prompt: 'ß'.repeat(4000) })).status).toBe(200)
@@ -87,14 +87,14 @@ describe('a completion', () => {
     expect(messageOf(refused)).toEqual([400, 'Prompt exceeds 4000 characters with a file attached'])
   })
 
-  it('the file’s field may have another name; elsewhere it is no file', async () => {
+  it('the form field of the file may have another name; a file in any other field is ignored', async () => {
     const { withFile } = asking({ assistant_file_field: 'document' })
     const prompt = 'x'.repeat(5000)
     expect((await withFile({ prompt }, 'document')).status).toBe(400)
     expect((await withFile({ prompt }, 'file')).status).toBe(200)
   })
 
-  it('answers whole in the body that it is told to', async () => {
+  it('answers in the body format of its switch', async () => {
     const { asJson, mock } = asking()
     const answers = []
     for (const assistant_body of ['response', 'event', 'text'] as const) {
@@ -108,7 +108,7 @@ describe('a completion', () => {
     expect(text?.text).toContain('Who is bound?')
   })
 
-  it('streamed, its pieces put together are the text of the history', async () => {
+  it('a streamed answer, joined, equals the response in the history', async () => {
     const { asJson, mock } = asking()
     const put: Record<string, (text: string) => string> = {
       sse: (text) =>
@@ -139,7 +139,7 @@ describe('a completion', () => {
 })
 
 describe('the traces of a completion', () => {
-  it('are an audit entry, a usage event and a query event of the key’s user at the same second', async () => {
+  it('are an audit entry, a usage event and a query event of the key’s user in the same second', async () => {
     const { asJson, mock, clock } = asking()
     await asJson({ prompt: 'nonce-4711', mode: 'draft', model: 'alpha-5' })
     const [entry] = mock.entries()
@@ -164,7 +164,7 @@ describe('the traces of a completion', () => {
     }
   })
 
-  it('become visible when they are told to', async () => {
+  it('become visible after the delay of their switch', async () => {
     const { asJson, mock, clock } = asking({ self_audit_after: 60_000, assistant_visible_after: 300_000 })
     await asJson({ prompt: 'x' })
     const seen = async () => {
@@ -178,7 +178,7 @@ describe('the traces of a completion', () => {
     expect(await seen()).toEqual([200, 1])
   })
 
-  it('are in the history even where calls are not audited', async () => {
+  it('are in the history even if calls are not audited', async () => {
     const { asJson, mock, clock } = asking({ self_audit: 'off' })
     await asJson({ prompt: 'x' })
     clock.pass(1000)
@@ -186,15 +186,15 @@ describe('the traces of a completion', () => {
     expect(await history(mock, 'v1/history/query', START, START + 1000)).toMatchObject([{ query: 'x' }])
   })
 
-  it('say generic agents where told', async () => {
+  it('name a generic agent if the switch says so', async () => {
     const { asJson, mock } = asking({ user_agent: 'generic' })
     await asJson({ prompt: 'x' })
     expect(Buffer.from(mock.entries()[0]?.raw ?? []).toString()).toContain('"user_agent":"api-client"')
   })
 })
 
-describe('around a completion', () => {
-  it('20 a minute, then 429', async () => {
+describe('limits and errors of a completion', () => {
+  it('the 21st request within a minute answers 429', async () => {
     const { mock } = context()
     const post = () =>
       call(mock, '/api/v2/completion', { method: 'POST', type: json, body: '{"prompt":"x"}' })
@@ -202,19 +202,19 @@ describe('around a completion', () => {
     expect(messageOf(await post())).toEqual([429, 'Rate limit exceeded'])
   })
 
-  it('a wrong key and an error have words of their own', async () => {
+  it('a wrong key and an error have their own messages', async () => {
     const { post, mock } = asking()
     expect(messageOf(await post(json, '{"prompt":"x"}', 'wrong'))).toEqual([401, 'Invalid API key provided'])
     mock.setFault('error_500', 1)
     expect(messageOf(await post(json, '{"prompt":"x"}'))).toEqual([500, 'An internal error occurred'])
   })
 
-  it('another method finds nothing', async () => {
+  it('another method answers 404', async () => {
     const { mock } = asking()
     expect((await call(mock, '/api/v2/completion')).status).toBe(404)
   })
 
-  it('a body above the bound is refused', async () => {
+  it('a body over the limit is refused', async () => {
     const { mock } = context({ maxBodyBytes: 1000 })
     const body = JSON.stringify({ prompt: 'x'.repeat(1000) })
     const reply = await call(mock, '/api/v2/completion', { method: 'POST', type: json, body })

@@ -16,13 +16,13 @@ describe('a page', () => {
     expect(await page(ids[24] ?? '')).toEqual([])
   })
 
-  it('includes the cursor’s own entry where told', async () => {
+  it('includes the cursor’s own entry if the switch says so', async () => {
     const { mock, page } = context({ switches: { from: 'inclusive' } })
     const ids = addMany(mock, 3)
     expect(await page(ids[1] ?? '')).toEqual(ids.slice(1))
   })
 
-  it('wants `from` and a `take` of 1 to 1000', async () => {
+  it('needs `from` and a `take` of 1 to 1000', async () => {
     const { mock, ask } = context()
     const [id = ''] = addMany(mock, 1)
     for (const query of ['', '?take=10', `?from=${id}`, '?from=&take=3']) {
@@ -35,13 +35,13 @@ describe('a page', () => {
     expect((await ask(`?from=${id}&take=1000`)).status).toBe(200)
   })
 
-  it('is capped below `take` where told', async () => {
+  it('is capped below `take` if the switch says so', async () => {
     const { mock, page } = context({ switches: { page_cap: 7 } })
     const ids = addMany(mock, 20)
     expect(await page(ids[0] ?? '', 10)).toEqual(ids.slice(1, 8))
   })
 
-  it('holds only entries of exactly the `log_type` asked for', async () => {
+  it('holds only entries of exactly the requested `log_type`', async () => {
     const { mock, ask } = context()
     const [id = ''] = addMany(mock, 2)
     const login = mock.add({ type: 'auth:login' })
@@ -50,7 +50,7 @@ describe('a page', () => {
     expect((await ask(`?from=${id}&take=10&log_type=auth`)).text).toBe('[]')
   })
 
-  it('shows what becomes visible late at its own place in time', async () => {
+  it('shows a late entry in order of time', async () => {
     const { clock, mock, page } = context()
     const [first = ''] = addMany(mock, 1)
     const late = mock.add({ at: START - 500, visibleAt: START + 60_000 })
@@ -65,7 +65,7 @@ describe('a page', () => {
     ['404', 404],
     ['400', 400],
     ['empty', 200],
-  ] as const)('from a purged or unknown entry answers as told: %s', async (gone, status) => {
+  ] as const)('from a purged or unknown entry answers as its switch says: %s', async (gone, status) => {
     const { mock, ask, page } = context({ switches: { gone } })
     const ids = addMany(mock, 3)
     expect(await page(ids[0] ?? '')).toHaveLength(2)
@@ -79,7 +79,7 @@ describe('a page', () => {
     expect(await page(ids[1] ?? '')).toEqual([ids[2]])
   })
 
-  it('loses what is older than the retention', async () => {
+  it('loses entries older than the retention', async () => {
     const { clock, mock, ask, page } = context({ switches: { retention: 60_000, gone: '404' } })
     const ids = addMany(mock, 30)
     expect(await page(ids[0] ?? '')).toHaveLength(29)
@@ -90,7 +90,7 @@ describe('a page', () => {
 })
 
 describe('search, earliest and latest', () => {
-  it('find the entry at or after a second, the first and the last', async () => {
+  it('find the entry at or after a second, the first and the last entry', async () => {
     const { mock, ask } = context()
     const ids = addMany(mock, 10)
     const found = async (path: string) =>
@@ -104,7 +104,7 @@ describe('search, earliest and latest', () => {
     expect(await found('/latest?log_type=auth:login')).toBe(UNKNOWN)
   })
 
-  it('wrap the entry or not, as told; earliest always does', async () => {
+  it('wrap the entry if the switch says so; earliest always does', async () => {
     const { mock, ask } = context({ switches: { search_body: 'bare', latest_body: 'bare' } })
     const entry = mock.add()
     const raw = Buffer.from(entry.raw).toString()
@@ -119,7 +119,7 @@ describe('search, earliest and latest', () => {
     ['empty_object', 200, '{}'],
     ['empty_body', 200, ''],
     ['204', 204, ''],
-  ] as const)('of an empty workspace answer as told: %s', async (none, status, body) => {
+  ] as const)('of an empty workspace answer as their switch says: %s', async (none, status, body) => {
     const { ask } = context({ switches: { none } })
     for (const path of ['/latest', '/earliest', `/search?time=${START / 1000}`]) {
       const answer = await ask(path)
@@ -127,7 +127,7 @@ describe('search, earliest and latest', () => {
     }
   })
 
-  it('refuse a time missing, malformed or more than a year ago', async () => {
+  it('refuse a time that is missing, malformed or more than a year ago', async () => {
     const { mock, ask } = context()
     mock.add()
     const status = async (query: string) => (await ask(`/search${query}`)).status
@@ -138,8 +138,8 @@ describe('search, earliest and latest', () => {
   })
 })
 
-describe('reading writes', () => {
-  it('one entry a read, seen by the next read and not by its own', async () => {
+describe('reads leave entries', () => {
+  it('one per read, visible to the next read and not to the same one', async () => {
     const { mock, ask, page, clock } = context({ switches: { self_audit: 'all' } })
     const [id = ''] = addMany(mock, 1)
     expect(await page(id)).toEqual([])
@@ -157,7 +157,7 @@ describe('reading writes', () => {
     expect(mock.entries().filter(({ origin }) => origin === 'self')).toHaveLength(3)
   })
 
-  it('never changes the order of what was already served, traffic included', async () => {
+  it('in an order that never changes once served, also with traffic', async () => {
     const { mock, page, clock } = context({
       switches: { self_audit: 'all' },
       traffic: { entriesPerHour: 20_000, since: START - 60_000 },
@@ -176,7 +176,7 @@ describe('reading writes', () => {
     expect(served.length).toBeGreaterThan(all.length - 60)
   })
 
-  it('later, under a generic agent, of pages only, where told', async () => {
+  it('late, with a generic agent, or for pages only, if the switches say so', async () => {
     const { mock, ask, page, clock } = context({
       switches: { self_audit: 'pages', self_audit_after: 5000, user_agent: 'generic' },
     })
@@ -206,7 +206,7 @@ describe('keys and limits', () => {
     expect(mock.entries().at(-1)?.type).toBe('api:token_mgmt_rotate')
   })
 
-  it('a key may what its permissions name: an area or one endpoint', async () => {
+  it('a key has the permissions it names: an area or one endpoint', async () => {
     const { mock, ask } = context({
       workspaces: [
         {
@@ -226,7 +226,7 @@ describe('keys and limits', () => {
     expect(await status('/earliest', 'latest-only')).toBe(403)
   })
 
-  it('more than the limit in a rolling minute is 429, and refused requests do not count', async () => {
+  it('requests over the limit in a rolling minute answer 429 and do not count', async () => {
     const { clock, mock, ask } = context({ limits: { audit: 3 } })
     mock.add()
     const status = async () => (await ask('/latest')).status
@@ -250,7 +250,7 @@ describe('keys and limits', () => {
     ])
   })
 
-  it('a refused request counts where told, and the hint says how long', async () => {
+  it('a refused request counts if the switch says so, and the hint says how long to wait', async () => {
     const { clock, ask, mock } = context({
       limits: { audit: 1 },
       switches: { count_refused: 'yes', retry_after: 'seconds' },
@@ -272,7 +272,7 @@ describe('keys and limits', () => {
   it.each([
     ['key', 200],
     ['workspace', 429],
-  ] as const)('the limit is a %s’s where told', async (rate_scope, status) => {
+  ] as const)('the limit applies per %s if the switch says so', async (rate_scope, status) => {
     const workspaces = [{ name: 'acme', keys: [{ key: 'a' }, { key: 'b' }] }]
     const { mock, ask } = context({ limits: { audit: 1 }, switches: { rate_scope }, workspaces })
     mock.add()
@@ -291,7 +291,7 @@ describe('keys and limits', () => {
     expect(clock.now()).toBe(request?.answeredAt)
   })
 
-  it('other paths and methods are not found', async () => {
+  it('other paths and methods answer 404', async () => {
     const { ask, mock } = context()
     expect((await ask('/elsewhere')).status).toBe(404)
     const signal = new AbortController().signal
@@ -299,7 +299,7 @@ describe('keys and limits', () => {
     expect((await mock.transport({ method: 'POST', url, headers: bearer }, signal)).status).toBe(404)
   })
 
-  it('a request given up throws `aborted`, before and within the body', async () => {
+  it('an aborted request throws `aborted`, before the answer and within the body', async () => {
     const { mock, send } = context()
     addMany(mock, 3)
     const gone = new AbortController()
@@ -312,7 +312,7 @@ describe('keys and limits', () => {
 })
 
 describe('ground truth', () => {
-  it('an entry’s bytes are the same in every kind of answer, and told as shown', async () => {
+  it('an entry has the same bytes in every kind of answer, and counts as shown', async () => {
     const { mock, ask, clock } = context({ traffic: { entriesPerHour: 50, exotic: 1, since: START - DAY } })
     clock.pass(1000)
     const [first, second] = mock.entries()
@@ -333,7 +333,7 @@ describe('ground truth', () => {
     expect(after.filter(({ shownBy }) => shownBy.length > 0)).toHaveLength(3)
   })
 
-  it('a body left before its end shows nothing', async () => {
+  it('a body that is not read to its end counts nothing as shown', async () => {
     const { mock, send } = context()
     const [id = ''] = addMany(mock, 3)
     const reply = await send(`?from=${id}&take=10`)
@@ -342,7 +342,7 @@ describe('ground truth', () => {
     expect(mock.requests[0]).toMatchObject({ whole: false, status: 200, elements: 2 })
   })
 
-  it('the server’s clock may differ and may go untold', async () => {
+  it('the server’s clock may differ and may be left out of the answer', async () => {
     const { mock, ask } = context({ switches: { clock_skew_ms: -90_000 } })
     const entry = mock.add()
     expect(entry.atUs).toBe((START - 90_000) * 1000)
@@ -351,7 +351,7 @@ describe('ground truth', () => {
     expect((await ask('/latest')).headers['date']).toBeUndefined()
   })
 
-  it('the log of requests is bounded', async () => {
+  it('the log of requests is limited', async () => {
     const { mock, ask } = context({ requestLog: 10 })
     for (let i = 0; i < 45; i++) await ask(`/latest?n=${i}`)
     expect(mock.requests.length).toBeLessThanOrEqual(20)

@@ -1,4 +1,4 @@
-// The prepared backlog: pages that are ranges of one buffer.
+// The prepared backlog: its pages are ranges of one buffer.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { uuidStream } from '../../../src/mock/random.ts'
@@ -9,7 +9,7 @@ const prepared = (switches = {}) =>
   context({ traffic: { backlog: COUNT, since: START - 86_400_000 }, switches })
 
 describe('a backlog', () => {
-  it('is read page by page from earliest to an empty page, each entry once, its bytes as the ground truth has them', async () => {
+  it('is read page by page from earliest to an empty page, each entry once, with the bytes of the ground truth', async () => {
     const { mock, ask } = prepared()
     const truth = mock.entries()
     expect(truth).toHaveLength(COUNT)
@@ -54,7 +54,7 @@ describe('a backlog', () => {
     expect(await page(truth[COUNT - 1]?.id ?? '')).toEqual([])
   })
 
-  it('goes on with what happens after it, audited reads included', async () => {
+  it('is followed by later entries, audited reads included', async () => {
     const { mock, page } = prepared({ self_audit: 'all' })
     const truth = mock.entries()
     const from = truth[COUNT - 3]?.id ?? ''
@@ -64,7 +64,7 @@ describe('a backlog', () => {
     expect(await page(from)).toEqual([...truth.slice(COUNT - 2).map(({ id }) => id), self?.id, added.id])
   })
 
-  it('can be purged and bent like any other', async () => {
+  it('can be purged and damaged like any other', async () => {
     const { mock, ask, page } = prepared()
     const truth = mock.entries()
     mock.purgeBefore(Math.floor((truth[1000]?.atUs ?? 0) / 1000))
@@ -81,7 +81,7 @@ describe('a backlog', () => {
 })
 
 describe('uuids', () => {
-  it('are well-formed and unique, and differ between seeds and names', () => {
+  it('are well formed, unique, and different for each seed and name', () => {
     fc.assert(
       fc.property(fc.integer(), fc.nat(0xffffffff), (seed, index) => {
         const id = uuidStream(seed, 'a')(index)

@@ -1,4 +1,4 @@
-// Calls of any area of the mock, in memory.
+// Calls any area of the mock, in memory.
 import type { HttpRequest } from '../../../src/contracts/platform.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
 import { bearer } from './world.ts'
@@ -10,7 +10,7 @@ export interface CallOptions {
   readonly body?: string | Uint8Array
 }
 
-/** The reply, its body not yet read. */
+/** The reply, with its body not read yet. */
 export function begin(mock: Mock, path: string, { method = 'GET', key, type, body }: CallOptions = {}) {
   const headers: Record<string, string> = { ...bearer }
   if (key !== undefined) headers['authorization'] = `Bearer ${key}`
@@ -33,7 +33,7 @@ export async function call(mock: Mock, path: string, options: CallOptions = {}) 
 
 export type Row = Readonly<Record<string, unknown>>
 
-/** Events or rows of a range, both ends epoch ms. */
+/** The events or rows of a range, with both ends in epoch ms. */
 export async function history(mock: Mock, path: string, from: number, to: number): Promise<Row[]> {
   const query = `?start_time=${Math.floor(from / 1000)}&end_time=${Math.ceil(to / 1000)}`
   const { status, text } = await call(mock, `/api/${path}${query}`)

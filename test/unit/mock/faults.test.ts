@@ -1,4 +1,5 @@
-// Each fault, in memory: what the client meets, and that nothing of a spoilt answer counts as shown.
+// Each fault, in memory: what the client receives, and
+// that nothing of a damaged answer counts as shown.
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { faultNames, faults } from '../../../src/mock/switches.ts'
@@ -7,7 +8,7 @@ import { addMany, bearer, START, context } from './world.ts'
 const unreachable = expect.objectContaining({ code: 'unreachable' }) as Error
 const ids = (text: string) => (JSON.parse(text) as { id: string }[]).map(({ id }) => id)
 
-/** A workspace of `count` entries where `fault` strikes the second request. */
+/** A workspace of `count` entries whose second request meets `fault`. */
 function struck(fault: (typeof faultNames)[number], count = 40) {
   const own = context({ faults: { [fault]: { nth: [2] } } })
   const [first = '', ...rest] = addMany(own.mock, count)
@@ -16,14 +17,14 @@ function struck(fault: (typeof faultNames)[number], count = 40) {
   return { ...own, first, rest, path, shown }
 }
 
-describe('instead of an answer', () => {
+describe('faults that replace the answer', () => {
   it.each([
     ['error_500', 500],
     ['unauthorized', 401],
     ['forbidden', 403],
     ['redirect', 302],
     ['storm_429', 429],
-  ] as const)('%s answers %i and is no read', async (fault, status) => {
+  ] as const)('%s answers %i and shows no entry', async (fault, status) => {
     const { mock, ask, path, shown } = struck(fault)
     mock.setSwitches({ self_audit: 'all' })
     expect((await ask(path)).status).toBe(200)
@@ -34,7 +35,7 @@ describe('instead of an answer', () => {
     expect(mock.requests[1]).toMatchObject({ status, faults: [fault] })
   })
 
-  it('a storm goes on for its time and no longer', async () => {
+  it('a storm lasts for its configured time', async () => {
     const { clock, ask, path } = struck('storm_429')
     await ask(path)
     for (const at of [0, 45_000, 89_999]) {
@@ -45,7 +46,7 @@ describe('instead of an answer', () => {
     expect((await ask(path)).status).toBe(200)
   })
 
-  it('a rate strikes its share, the same requests for the same seed; a window all within', async () => {
+  it('a rate hits its share of requests, the same ones for the same seed; a window hits all within it', async () => {
     const statuses = async (seed: number) => {
       const { mock, ask } = context({ seed, faults: { error_500: 0.2 } })
       mock.add()
@@ -70,15 +71,15 @@ describe('instead of an answer', () => {
   })
 })
 
-describe('a page bent', () => {
-  it('repeated: the page before, once more', async () => {
+describe('faults of pages', () => {
+  it('repeated_page returns the page before once more', async () => {
     const { page, first, rest } = struck('repeated_page')
     expect(await page(first, 10)).toEqual(rest.slice(0, 10))
     expect(await page(rest[9] ?? '', 10)).toEqual(rest.slice(0, 10))
     expect(await page(rest[9] ?? '', 10)).toEqual(rest.slice(10, 20))
   })
 
-  it('shuffled: the same elements in another order', async () => {
+  it('shuffled_page returns the same elements in another order', async () => {
     const { page, first, rest } = struck('shuffled_page')
     await page(first, 30)
     const bent = await page(first, 30)
@@ -86,7 +87,7 @@ describe('a page bent', () => {
     expect(bent.sort()).toEqual(rest.slice(0, 30).sort())
   })
 
-  it('duplicated: some elements twice; empty: none although there are', async () => {
+  it('duplicated returns some elements twice; empty_page returns none', async () => {
     const twice = struck('duplicated')
     await twice.page(twice.first, 10)
     const bent = await twice.page(twice.first, 10)
@@ -98,7 +99,7 @@ describe('a page bent', () => {
     expect(await empty.page(empty.first, 10)).toHaveLength(10)
   })
 
-  it('purged: the cursor’s entry and all older are gone for good, later ones stay', async () => {
+  it('purged removes the cursor’s entry and all older ones for good', async () => {
     const { ask, page, rest } = struck('purged')
     await page(rest[4] ?? '', 5)
     expect((await ask(`?from=${rest[9] ?? ''}&take=5`)).status).toBe(404)
@@ -107,8 +108,8 @@ describe('a page bent', () => {
   })
 })
 
-describe('a body spoilt', () => {
-  it('reset: no answer, yet the request counted and left its entry', async () => {
+describe('faults of bodies', () => {
+  it('reset sends no answer, yet the request counts and leaves its entry', async () => {
     const { mock, ask, path, shown } = struck('reset')
     mock.setSwitches({ self_audit: 'all' })
     await ask(path)
@@ -122,7 +123,7 @@ describe('a body spoilt', () => {
   it.each([
     ['cut', 0],
     ['stalled', 3_600_000],
-  ] as const)('%s: half the body, then the connection breaks after %i ms', async (fault, silence) => {
+  ] as const)('%s sends half the body, then breaks the connection after %i ms', async (fault, silence) => {
     const { mock, clock, ask, send, path, first, shown } = struck(fault)
     await ask(`?from=${first}&take=1`)
     const reply = await send(path)
@@ -137,7 +138,7 @@ describe('a body spoilt', () => {
     expect(mock.requests[1]?.whole).toBe(false)
   })
 
-  it('truncated: half a body that claims to be whole', async () => {
+  it('truncated sends half a body with a matching length', async () => {
     const { ask, path, first, shown } = struck('truncated')
     await ask(`?from=${first}&take=1`)
     const { status, headers, bytes, text } = await ask(path)
@@ -146,7 +147,7 @@ describe('a body spoilt', () => {
     expect(shown()).toBe(1)
   })
 
-  it('slow: all of it, in pieces with pauses by the clock', async () => {
+  it('slow sends everything, in pieces with pauses by the clock', async () => {
     const { clock, page, first, rest, shown } = struck('slow')
     await page(first, 1)
     expect(await page(first, 10)).toEqual(rest.slice(0, 10))
@@ -154,7 +155,7 @@ describe('a body spoilt', () => {
     expect(shown()).toBe(10)
   })
 
-  it('endless: repeats its elements for as long as somebody reads', async () => {
+  it('endless repeats its elements for as long as the client reads', async () => {
     const { ask, send, path, first, shown } = struck('endless')
     await ask(`?from=${first}&take=1`)
     const reply = await send(path)
@@ -167,7 +168,7 @@ describe('a body spoilt', () => {
     expect(shown()).toBe(1)
   })
 
-  it('gzip: compressed though nobody asked; still shown', async () => {
+  it('gzip compresses without being asked, and counts as shown', async () => {
     const { ask, path, rest, first, shown } = struck('gzip')
     await ask(`?from=${first}&take=1`)
     const { headers, bytes } = await ask(path)
@@ -176,7 +177,7 @@ describe('a body spoilt', () => {
     expect(shown()).toBe(10)
   })
 
-  it('gzip_bomb: a kilobyte unpacks to a mebibyte, for ever', async () => {
+  it('gzip_bomb unpacks a kilobyte to a mebibyte, endlessly', async () => {
     const { ask, send, path } = struck('gzip_bomb')
     await ask(path)
     const reply = await send(path)
@@ -187,7 +188,7 @@ describe('a body spoilt', () => {
     expect(packed.length).toBeLessThan(8192)
   })
 
-  it('html, wrong_type, wrong_shape: 200 that is no page', async () => {
+  it('html, wrong_type and wrong_shape answer 200 with something that is no page', async () => {
     for (const [fault, type, start] of [
       ['html', 'text/html; charset=utf-8', '<!doctype'],
       ['wrong_type', 'text/plain', '['],
@@ -202,7 +203,7 @@ describe('a body spoilt', () => {
     }
   })
 
-  it('compression as asked goes with each of them', async () => {
+  it('each works with compression that the client asked for', async () => {
     for (const fault of faultNames.filter((name) => faults[name].kind === 'body')) {
       const { mock, send, path } = struck(fault)
       mock.setSwitches({ gzip: 'asked' })
@@ -215,7 +216,7 @@ describe('a body spoilt', () => {
   })
 })
 
-describe('an entry struck for good', () => {
+describe('faults of single entries', () => {
   const one = (fault: (typeof faultNames)[number], nth = [3]) => {
     const own = context({
       faults: { [fault]: { nth } },
@@ -234,7 +235,7 @@ describe('an entry struck for good', () => {
     ['huge', (text: string) => text.length > 50_000],
     ['poison', (text: string) => text.includes('"note":}')],
     ['invalid_utf8', (text: string) => text.includes('\ufffd')],
-  ] as const)('%s: that one and no other, the same at each read', async (fault, holds) => {
+  ] as const)('%s hits only that entry, the same way at each read', async (fault, holds) => {
     const { ask, entries, entry } = one(fault)
     expect(entries.map(({ defect }) => defect).filter(Boolean)).toEqual([fault])
     expect(entry?.defect).toBe(fault)
@@ -248,7 +249,7 @@ describe('an entry struck for good', () => {
     }
   })
 
-  it('poison makes its whole page invalid, and of that page it alone counts as shown', async () => {
+  it('poison makes its whole page invalid, and only the poisoned entry counts as shown', async () => {
     const { mock, ask, entries, entry } = one('poison')
     const { text } = await ask(`?from=${entries[0]?.id ?? ''}&take=6`)
     expect(() => JSON.parse(text) as unknown).toThrow()
@@ -260,7 +261,7 @@ describe('an entry struck for good', () => {
     ).toEqual([entry?.id])
   })
 
-  it('late: a share becomes visible behind newer ones, within the bound', () => {
+  it('late makes a share of entries visible after newer ones, within the limit', () => {
     const { mock } = context({
       faults: { late: 0.1 },
       switches: { late_by: 300_000 },

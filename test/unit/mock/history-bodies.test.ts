@@ -1,4 +1,5 @@
-// Bodies of the history: made while they go out, of any size, and spoilt by faults as held ones are.
+// Bodies of the history: generated while they are sent,
+// of any size, with the same faults as stored bodies.
 import { gunzipSync } from 'node:zlib'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -14,14 +15,14 @@ const limits = { history: 0 }
 const span = `?start_time=${START / 1000 - 86_400}&end_time=${START / 1000}`
 const path = `/api/v2/history/query${span}`
 
-/** So many questions in the last hour. */
+/** This many questions in the last hour. */
 function asked(count: number, options: Omit<MockOptions, 'clock'> = {}) {
   const made = context({ limits, ...options })
   for (let n = 0; n < count; n++) made.mock.add({ at: START - 3_600_000 + n * 1000 })
   return made
 }
 
-/** What came, and how it ended. */
+/** The bytes received, and how the answer ended. */
 async function drained(mock: ReturnType<typeof asked>['mock'], target = path) {
   const reply = await begin(mock, target)
   const pieces: Uint8Array[] = []
@@ -44,7 +45,7 @@ afterEach(async () => {
 })
 
 describe('bodies of the history', () => {
-  it('a response text is as long as told, in an event that is JSON still, the same each time', async () => {
+  it('a response text has the configured length, in valid JSON, and is the same each time', async () => {
     const bytes = 200_000
     const { mock } = asked(8, { switches: { history_event_bytes: bytes, history_order: 'ascending' } })
     const { text, headers } = await call(mock, path)
@@ -58,13 +59,13 @@ describe('bodies of the history', () => {
     expect((await call(mock, `/api/v2/history/usage${span}`)).bytes.length).toBeLessThan(8000)
   })
 
-  it('a small answer says its length', async () => {
+  it('a small answer sends its length', async () => {
     const { mock } = asked(3)
     const { headers, bytes } = await call(mock, path)
     expect(headers['content-length']).toBe(String(bytes.length))
   })
 
-  it('an answer of half a gigabyte goes out in bounded memory', async () => {
+  it('an answer of half a gigabyte is sent in limited memory', async () => {
     const { mock } = asked(512, { switches: { history_event_bytes: MIB } })
     const before = process.memoryUsage()
     let [bytes, pieces, most] = [0, 0, 0]
@@ -79,7 +80,7 @@ describe('bodies of the history', () => {
     expect(shown(mock)).toBe(512)
   })
 
-  it('over HTTP the same bytes, in the reader’s time', async () => {
+  it('HTTP sends the same bytes, at the reader’s pace', async () => {
     const { mock } = asked(40, { switches: { history_event_bytes: MIB, history_order: 'ascending' } })
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
     const { body, headers } = await request(listening.url + path, { headers: bearer })
@@ -89,7 +90,7 @@ describe('bodies of the history', () => {
     await expect.poll(() => mock.requests[0]?.whole).toBe(true)
   })
 
-  it('compressed when asked: one member of gzip with the same bytes in it', async () => {
+  it('a compressed answer is one gzip member with the same bytes', async () => {
     const { mock } = asked(20, { switches: { history_event_bytes: 100_000, history_order: 'ascending' } })
     const plain = await call(mock, path)
     mock.setSwitches({ gzip: 'always' })
@@ -100,13 +101,13 @@ describe('bodies of the history', () => {
   })
 })
 
-describe('faults at bodies of the history', () => {
+describe('faults in bodies of the history', () => {
   const whole = async () =>
     (await call(asked(20, { switches: { history_order: 'ascending' } }).mock, path)).bytes
   const struck = (fault: object, switches: object = {}) =>
     asked(20, { faults: fault, switches: { history_order: 'ascending', ...switches } })
 
-  it('a cut and a stall end it in the middle, and nothing counts as shown', async () => {
+  it('a cut and a stall end the body midway, and nothing counts as shown', async () => {
     const expected = await whole()
     for (const fault of [{ cut: 1 }, { stalled: 1 }]) {
       const { mock, clock } = struck(fault)
@@ -122,14 +123,14 @@ describe('faults at bodies of the history', () => {
     }
   })
 
-  it('a cut in the middle of one huge event', async () => {
+  it('a cut may hit the middle of one huge event', async () => {
     const { mock } = asked(1, { faults: { cut: 1 }, switches: { history_event_bytes: 4 * MIB } })
     const { code, bytes } = await drained(mock)
     expect(code).toBe('unreachable')
     expect(bytes.length / MIB).toBeCloseTo(2, 0)
   })
 
-  it('truncated: half of it that claims to be whole', async () => {
+  it('truncated sends half with a matching length', async () => {
     const { mock } = struck({ truncated: 1 })
     const { code, bytes } = await drained(mock)
     expect(code).toBe('')
@@ -137,14 +138,14 @@ describe('faults at bodies of the history', () => {
     expect(shown(mock)).toBe(0)
   })
 
-  it('compressed and cut: a gzip without its end', async () => {
+  it('a cut of a compressed body leaves a gzip without its end', async () => {
     const { mock } = struck({ cut: 1 }, { gzip: 'always' })
     const { code, bytes } = await drained(mock)
     expect(code).toBe('unreachable')
     expect(() => gunzipSync(bytes)).toThrow(/unexpected end/)
   })
 
-  it('slow: the same bytes with pauses', async () => {
+  it('slow sends the same bytes with pauses', async () => {
     const { mock, clock } = struck({ slow: 1 }, { slow_pause: 1000 })
     const before = clock.now()
     const { bytes } = await drained(mock)
@@ -153,7 +154,7 @@ describe('faults at bodies of the history', () => {
     expect(shown(mock)).toBe(20)
   })
 
-  it('endless: events for ever, or blanks where there is none', async () => {
+  it('endless sends events for ever, or blanks if there is no event', async () => {
     for (const count of [0, 5]) {
       const { mock } = asked(count, { faults: { endless: 1 } })
       let text = ''
@@ -164,7 +165,7 @@ describe('faults at bodies of the history', () => {
     }
   })
 
-  it('others give what they say', async () => {
+  it('the other faults do what their description says', async () => {
     const ask = async (fault: object) => call(struck(fault).mock, path)
     expect((await ask({ wrong_type: 1 })).headers['content-type']).toBe('text/plain')
     expect((await ask({ wrong_type: 1 })).bytes.equals(await whole())).toBe(true)

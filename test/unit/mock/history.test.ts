@@ -1,4 +1,5 @@
-// The history area: events that agree with the audit log, ranges as the switches mean them, content that changes with time.
+// The history area: events that agree with the audit
+// log, ranges per switch, content that changes later.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { questionTypes } from '../../../src/mock/history-event.ts'
@@ -18,7 +19,7 @@ describe('history events', () => {
   it.each([
     ['traffic', { traffic }],
     ['a backlog', { traffic: { ...traffic, backlog: 8000 } }],
-  ])('of %s agree with the audit entries, one to one, by user and second', async (_, options) => {
+  ])('of %s match the audit entries one to one, by user and second', async (_, options) => {
     const { mock } = context({ ...options, limits, seed: 5 })
     mock.add({ type: 'api:create_query', user: 'bot@acme.example', at: START - HOUR })
     const asks = mock.entries().filter(({ type }) => questionTypes.includes(type))
@@ -36,7 +37,7 @@ describe('history events', () => {
     expect(query.every((event) => ids.has(event['unique_usage_id']))).toBe(true)
   })
 
-  it('come of every question in the product, the add-ins, the vault, playbooks and the API', () => {
+  it('come from every kind of question: product, add-ins, vault, playbooks and the API', () => {
     const named =
       'user:create_query api:create_query user:word_add_in_ask user:word_add_in_docx_drafting user:word_redact user:mail_add_in_ask user:create_vault_review_query user:rerun_vault_review_queries user:semantic_search_with_vault_folder user:review_playbook_document user:create_playbook'
     expect(questionTypes).toEqual(expect.arrayContaining(named.split(' ')))
@@ -47,7 +48,7 @@ describe('history events', () => {
     expect([kinds('usage'), kinds('query')]).toEqual([questionTypes.length, questionTypes.length - 1])
   })
 
-  it('carry every documented field, each of its kind, and a query event says the same as its usage event', async () => {
+  it('have every documented field with its type, and a query event agrees with its usage event', async () => {
     const { mock } = context({ traffic: { ...traffic, exotic: 0.3 }, limits })
     const usage = await history(mock, 'v2/history/usage', START - DAY, START)
     const query = await history(mock, 'v2/history/query', START - DAY, START)
@@ -71,7 +72,7 @@ describe('history events', () => {
     }
   })
 
-  it('are of every surface and subsurface, joined ones too, some texts long and in odd spellings', async () => {
+  it('cover every surface and subsurface, joined ones too, with some long texts and odd spellings', async () => {
     const { mock } = context({ traffic: { ...traffic, entriesPerHour: 200, exotic: 0.2 }, limits })
     const { text } = await call(mock, `/api/v2/history/query?start_time=${(START - 2 * DAY) / 1000}`)
     for (const word of 'ASSISTANT VAULT PLAYBOOK WORKFLOW WORD MAIL DRAFT'.split(' '))
@@ -89,7 +90,7 @@ describe('history events', () => {
     expect(Math.max(...events.map(({ response }) => response.length))).toBeGreaterThan(10_000)
   })
 
-  it('are the same for a seed whatever is asked, and in which pieces', async () => {
+  it('are the same for a seed, whatever requests were made', async () => {
     const whole = context({ seed: 7, traffic, limits })
     const expected = whole.mock
       .history()
@@ -111,7 +112,7 @@ describe('history events', () => {
     )
   })
 
-  it('of windows side by side are those of the whole, none twice', async () => {
+  it('of adjacent windows add up to the whole, none twice', async () => {
     const { mock } = context({ traffic, limits, switches: { history_order: 'ascending' } })
     const whole = await history(mock, 'v2/history/usage', START - 2 * DAY, START)
     const pieces = []
@@ -120,7 +121,7 @@ describe('history events', () => {
     expect(pieces).toEqual(whole)
   })
 
-  it('come in no order unless told', async () => {
+  it('come in no order, unless the switch says so', async () => {
     const { mock } = context({ traffic, limits })
     const times = async () =>
       (await history(mock, 'v2/history/usage', START - DAY, START)).map((event) => String(event['utc_time']))
@@ -155,7 +156,7 @@ describe('the ends of a range', () => {
     expect(shown.map(({ entryId }) => entryId)).toEqual(seen.map((n) => ids[n]))
   })
 
-  it('may have to end by now', async () => {
+  it('may not be later than now if the switch says so', async () => {
     const { clock, mock } = context({ limits, switches: { history_future_end: 'refused' } })
     clock.set(START + DAY)
     const end = s + DAY / 1000
@@ -186,13 +187,13 @@ describe('the ends of a range', () => {
     [`start_time=${s}&end_time=${s - 1}`, 400, 'end_time is before start_time'],
     [`start_time=${s - 31 * 86_400}&end_time=${s}`, 400, 'Range exceeds 30 days'],
     [`start_time=${s - 31 * 86_400}`, 400, 'Range exceeds 30 days'],
-  ])('%s is answered %i, %s', async (query, status, message) => {
+  ])('%s answers %i, %s', async (query, status, message) => {
     const { mock } = context({ limits })
     const reply = await call(mock, path(query))
     expect([reply.status, JSON.parse(reply.text)]).toEqual([status, { error: message }])
   })
 
-  it('30 days to the second, the future and nothing at all are fine', async () => {
+  it('exactly 30 days, the future and an empty range are valid', async () => {
     const { mock } = context({ limits })
     for (const query of [
       `start_time=${s - 30 * 86_400}&end_time=${s}`,
@@ -202,7 +203,7 @@ describe('the ends of a range', () => {
       expect(await call(mock, path(query))).toMatchObject({ status: 200, text: '{"events":[]}' })
   })
 
-  it('without an end it is now; where told, an end must be given', async () => {
+  it('a missing end means now, unless the switch requires an end', async () => {
     const { mock } = context({ limits })
     mock.add({ at: START })
     expect((await call(mock, path(`start_time=${s}`))).text).toContain('unique_usage_id')
@@ -212,10 +213,10 @@ describe('the ends of a range', () => {
   })
 })
 
-describe('what the specification leaves open of the history', () => {
+describe('open questions of the history specification', () => {
   const week = `start_time=${START / 1000 - 7 * 86_400}`
 
-  it('v2 may not be there, v1 stays', async () => {
+  it('v2 may be missing while v1 stays', async () => {
     const { mock } = context({ limits, traffic })
     for (const [history_v2, status] of [
       ['404', 404],
@@ -229,13 +230,13 @@ describe('what the specification leaves open of the history', () => {
     }
   })
 
-  it('success may be 201, and a body fault strikes it too', async () => {
+  it('success may be 201, also with a body fault', async () => {
     const { mock } = context({ limits, switches: { history_status: '201' }, faults: { html: { nth: [2] } } })
     expect((await call(mock, `/api/v2/history/usage?${week}`)).status).toBe(201)
     expect((await call(mock, `/api/v2/history/usage?${week}`)).text).toContain('<html>')
   })
 
-  it('v1 is a flat array of rows with the known names, with timestamps or without', async () => {
+  it('v1 is a flat array of rows with the known names, with or without timestamps', async () => {
     const { mock } = context({ limits, traffic: { ...traffic, exotic: 0 } })
     const names = ['timestamp', 'email', 'Task', 'Client Matter #', 'Documents', 'source']
     const rows = await history(mock, 'v1/history/query', START - DAY, START)
@@ -246,7 +247,7 @@ describe('what the specification leaves open of the history', () => {
       expect(Object.keys(row)).toEqual(names.slice(1))
   })
 
-  it('each fetch is itself an entry, of the key’s user and with the user agent as sent', async () => {
+  it('each fetch is an audit entry with the key’s user and the user agent as sent', async () => {
     const { mock } = context({ limits, switches: { self_audit: 'all' } })
     await call(mock, `/api/v2/history/usage?${week}`)
     await call(mock, '/api/v1/history/query')
@@ -260,7 +261,7 @@ describe('what the specification leaves open of the history', () => {
       })
   })
 
-  it('60 requests a minute, of usage and query together, apart from the audit log', async () => {
+  it('usage and query share 60 requests a minute, apart from the audit log', async () => {
     const { mock, ask } = context({ limits: {} })
     for (let n = 0; n < 60; n++)
       expect((await call(mock, `/api/v2/history/${n % 2 ? 'usage' : 'query'}?${week}`)).status).toBe(200)
@@ -280,8 +281,8 @@ describe('what the specification leaves open of the history', () => {
   })
 })
 
-describe('history that changes with time', () => {
-  it('some query events get feedback hours later: the same id, nothing else changed; usage events never change', async () => {
+describe('history that changes later', () => {
+  it('some query events get feedback hours later under the same id, with nothing else changed; usage events never change', async () => {
     const { clock, mock } = context({
       seed: 3,
       traffic: { entriesPerHour: 100, since: START, exotic: 0 },
@@ -313,7 +314,7 @@ describe('history that changes with time', () => {
     expect(versions.length).toBeGreaterThanOrEqual(gone.size)
   })
 
-  it('late events are in no answer before their time and in each one after', async () => {
+  it('a late event is missing from every answer before its time and in every answer after it', async () => {
     const switches = { history_late_by: 6 * HOUR, history_visible_after: 60_000 }
     const since = START - 2 * HOUR
     const { clock, mock } = context({
@@ -355,7 +356,7 @@ describe('history that changes with time', () => {
     expect(Math.max(...late)).toBeLessThanOrEqual(6 * HOUR)
   })
 
-  it('a malformed event is malformed for good, in both versions, and the others are as they were', async () => {
+  it('a malformed event stays malformed in both versions, and leaves the others unchanged', async () => {
     const since = START - 12 * HOUR
     const quiet = context({ seed: 4, traffic: { entriesPerHour: 200, since }, limits })
     const expected = new Map(quiet.mock.history().map((event) => [`${event.kind} ${event.id}`, event]))
@@ -381,7 +382,7 @@ describe('history that changes with time', () => {
     expect(new Set(shown.map(({ defect }) => defect))).toEqual(new Set(['history_poison']))
   })
 
-  it('the ground truth holds the bytes as served, and by which answers', async () => {
+  it('the ground truth has the bytes as served, and which answers served them', async () => {
     const { mock } = context({ seed: 9, traffic: { ...traffic, exotic: 0.2 }, limits })
     for (const path of ['v2/history/usage', 'v2/history/query', 'v1/history/query']) {
       const query = `?start_time=${(START - DAY) / 1000}&end_time=${START / 1000}`

@@ -1,4 +1,5 @@
-// Keys as people write them, what each may call, and how they change while the mock serves.
+// Keys as written on the command line, what each may
+// call, and how they change while the mock serves.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { request } from 'undici'
@@ -17,7 +18,7 @@ afterEach(async () => {
 })
 
 describe('a key', () => {
-  it('is a name, a secret and what it may', () => {
+  it('is a name, a secret and its permissions', () => {
     expect(readKey('siem:s3cret', 'acme.example')).toEqual({ key: 's3cret', user: 'siem@acme.example' })
     expect(readKey('tool:a-b+c=:audit,history.usage', 'acme.example')).toEqual({
       key: 'a-b+c=',
@@ -27,7 +28,7 @@ describe('a key', () => {
     expect(readKey('none:x:', 'acme.example').permissions).toEqual([])
   })
 
-  it('is refused with what would be right, and without the secret', () => {
+  it('is refused with the expected form, and without the secret', () => {
     expect(() => readKey('hunter2', 'x')).toThrow(/expected name:secret/)
     const messageOf = (text: string) => {
       try {
@@ -43,7 +44,7 @@ describe('a key', () => {
     )
   })
 
-  it('calls what it may and nothing else, in every area', async () => {
+  it('calls what its permissions allow and nothing else, in every area', async () => {
     const paths: Record<string, [string, 'GET' | 'POST']> = {
       'audit.latest': ['/api/v1/logs/audit/latest', 'GET'],
       'history.usage': ['/api/v2/history/usage?start_time=1794909600', 'GET'],
@@ -74,7 +75,7 @@ describe('the control path', () => {
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1', control })
   }
 
-  it('rotates a key: the old one is worthless at once, the log says so', async () => {
+  it('rotates a key: the old one stops working at once, and the audit log has an entry', async () => {
     const { mock } = context()
     await serve(mock, true)
     expect(await rotate('{"old":"acme-key","new":"fresh"}')).toBe(204)
@@ -83,7 +84,7 @@ describe('the control path', () => {
     expect(mock.entries().map(({ type }) => type)).toEqual(['api:token_mgmt_rotate'])
   })
 
-  it('says what is wrong, and leaves the API’s paths alone', async () => {
+  it('names the mistake, and leaves the paths of the API alone', async () => {
     const { mock } = context()
     await serve(mock, true)
     expect(await rotate('{"old":"other","new":"fresh"}')).toBe(404)
@@ -95,7 +96,7 @@ describe('the control path', () => {
     expect(statusCode).toBe(404)
   })
 
-  it('is not there unless asked for', async () => {
+  it('is off by default', async () => {
     const { mock } = context()
     await serve(mock, false)
     expect(await rotate('{"old":"acme-key","new":"fresh"}')).toBe(401)
@@ -103,7 +104,7 @@ describe('the control path', () => {
   })
 })
 
-describe('a body over HTTP', () => {
+describe('a request body over HTTP', () => {
   const post = (body: string) =>
     request(`${listening?.url ?? ''}/api/v2/completion`, {
       method: 'POST',
@@ -111,7 +112,7 @@ describe('a body over HTTP', () => {
       body,
     })
 
-  it('is heard to its end, and above the bound refused', async () => {
+  it('is read to its end, and refused over the limit', async () => {
     const { mock } = context({ maxBodyBytes: 100_000 })
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
     const fine = await post(JSON.stringify({ prompt: 'x'.repeat(19_000) }))
@@ -120,7 +121,7 @@ describe('a body over HTTP', () => {
     expect([large.statusCode, await large.body.text()]).toEqual([413, '{"error":"Request body too large"}'])
   })
 
-  it('whose sender leaves in the middle harms nobody', async () => {
+  it('of a client that disconnects midway does no harm', async () => {
     const { mock } = context()
     listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
     const socket = connect(Number(new URL(listening.url).port), '127.0.0.1')

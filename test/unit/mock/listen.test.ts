@@ -1,4 +1,4 @@
-// The HTTP skin: real sockets, the same answers, and faults as a network shows them.
+// The HTTP server: real sockets, the same answers, and faults as a network shows them.
 import { connect } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -41,7 +41,7 @@ async function served(options: Omit<MockOptions, 'clock'> = {}) {
   return { mock, ids, url, base, ask: () => request(url, { headers: bearer }) }
 }
 
-/** What arrives on a bare connection, and how it ended. */
+/** The text received on a bare connection, and how it ended. */
 async function bare(url: string) {
   const { hostname, port, pathname, search } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -56,7 +56,7 @@ async function bare(url: string) {
 }
 
 describe('over HTTP', () => {
-  it('the same bytes and headers as in memory, and word back when they were sent', async () => {
+  it('sends the same bytes and headers as in memory, and records what was sent', async () => {
     const { mock, url, ids, ask } = await served()
     const { statusCode, headers, body } = await ask()
     const text = await body.text()
@@ -71,14 +71,14 @@ describe('over HTTP', () => {
     expect(mock.requests[0]).toMatchObject({ status: 200, whole: true, elements: ids.length - 1 })
   })
 
-  it('no Date where told', async () => {
+  it('sends no Date if the switch says so', async () => {
     const { ask } = await served({ switches: { date_header: 'off' } })
     const { headers, body } = await ask()
     await body.dump()
     expect(headers['date']).toBeUndefined()
   })
 
-  it('a cut ends the connection in the middle, a reset before anything', async () => {
+  it('ends the connection midway for a cut, and before any byte for a reset', async () => {
     const { mock, url } = await served({ faults: { cut: { nth: [1] }, reset: { nth: [2] } } })
     const cut = await bare(url)
     const [head = '', body = ''] = cut.text.split('\r\n\r\n')
@@ -90,7 +90,7 @@ describe('over HTTP', () => {
     expect(mock.requests.map(({ whole }) => whole)).toEqual([false, false])
   })
 
-  it('a slow body drips', async () => {
+  it('sends a slow body in pieces', async () => {
     const { ask } = await served({ faults: { slow: 1 }, switches: { slow_pause: 5 } })
     const started = performance.now()
     const { body } = await ask()
@@ -98,7 +98,7 @@ describe('over HTTP', () => {
     expect(performance.now() - started).toBeGreaterThan(80)
   })
 
-  it('an endless body waits for its reader, and ends when the reader leaves', async () => {
+  it('waits for the reader of an endless body, and stops when the reader leaves', async () => {
     const { mock, ask } = await served({ faults: { endless: 1 } })
     const { body, headers } = await ask()
     expect(headers['content-length']).toBeUndefined()
@@ -108,7 +108,7 @@ describe('over HTTP', () => {
     expect(mock.requests[0]?.whole).toBe(false)
   })
 
-  it('closing ends what is stalled', async () => {
+  it('ends a stalled answer when it closes', async () => {
     const { ask } = await served({ faults: { stalled: 1 } })
     const { body } = await ask()
     const read = expect(body.text()).rejects.toThrow()
@@ -117,7 +117,7 @@ describe('over HTTP', () => {
     await read
   })
 
-  it('an address in use is told', async () => {
+  it('reports an address in use', async () => {
     const { mock } = await served()
     const port = Number(new URL(listening?.url ?? '').port)
     await expect(listenMock(mock, { port, host: '127.0.0.1' })).rejects.toMatchObject({ code: 'EADDRINUSE' })

@@ -1,4 +1,4 @@
-// The table of switches and faults: read from text, refused with a reason, and all of it in the mock's README.
+// Switches and faults: read from text, refused with a reason, and listed in the mock's README.
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
@@ -10,7 +10,7 @@ import {
   switchNames,
 } from '../../../src/mock/switches.ts'
 
-/** As the README tells them: the default bold, or behind the kind of value. */
+/** As the README writes them: the default is bold, or after the kind of value. */
 function valuesOf(name: (typeof switchNames)[number]): string {
   const { values, default: own }: { values: readonly string[] | string; default: string | number } =
     switches[name]
@@ -31,7 +31,7 @@ describe('switches and faults', () => {
     expect(readFault('cut=0.25')).toEqual({ cut: 0.25 })
   })
 
-  it('refuse what they do not know and say what would be right', () => {
+  it('refuse unknown names and values, and say what is expected', () => {
     expect(() => readSwitch('form=inclusive')).toThrow(/no such switch; there are from, /)
     expect(() => readSwitch('from=both')).toThrow(/exclusive, inclusive/)
     expect(() => readSwitch('late_by=300')).toThrow(/30s/)
@@ -41,7 +41,7 @@ describe('switches and faults', () => {
     for (const rate of ['', '2', '-1', 'often']) expect(() => readFault(`cut=${rate}`)).toThrow(/0 to 1/)
   })
 
-  it('a default is one of its own values', () => {
+  it('each default is one of the allowed values', () => {
     for (const name of switchNames) {
       const { values, default: own } = switches[name]
       if (typeof values === 'string') expect(own).toEqual(expect.any(Number))
@@ -49,7 +49,7 @@ describe('switches and faults', () => {
     }
   })
 
-  it('all stand in the README with what they do', () => {
+  it('are all in the README with their description', () => {
     const readme = readFileSync(new URL('../../../src/mock/README.md', import.meta.url), 'utf8').replace(
       / +/g,
       ' ',

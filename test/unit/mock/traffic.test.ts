@@ -1,4 +1,4 @@
-// The made-up traffic: a function of seed and clock, in order, over all documented types.
+// The generated traffic: a function of seed and clock, in order, with all documented types.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { documentedTypes } from '../../../src/mock/catalogue.ts'
@@ -10,7 +10,7 @@ const ids = (entries: readonly { id: string; raw: Uint8Array }[]) =>
   entries.map(({ id, raw }) => `${id} ${Buffer.from(raw).toString()}`)
 
 describe('traffic', () => {
-  it('is the same for a seed whatever the polling', () => {
+  it('is the same for a seed, however it is polled', () => {
     const traffic = { entriesPerHour: 60, since: START }
     const whole = context({ seed: 7, traffic })
     whole.clock.pass(DAY)
@@ -30,7 +30,7 @@ describe('traffic', () => {
     )
   })
 
-  it('has a week of past, or less where that would be more entries than a first answer can wait for', () => {
+  it('starts a week ago, or later if that would be too many entries for a first answer', () => {
     const pastOf = (entriesPerHour: number) => {
       const { mock } = context({ traffic: { entriesPerHour, rhythm: 'steady' } })
       const entries = mock.entries()
@@ -53,7 +53,7 @@ describe('traffic', () => {
     expect(ids(mock.entries('beta'))[0]).not.toBe(one[0])
   })
 
-  it('is in order, with unique ids, each entry JSON that says what the ground truth says', () => {
+  it('is in order, with unique ids, and each entry is JSON that agrees with the ground truth', () => {
     const { mock } = context({ traffic: { entriesPerHour: 100 } })
     const entries = mock.entries()
     expect(new Set(entries.map(({ id }) => id)).size).toBe(entries.length)
@@ -101,7 +101,7 @@ describe('traffic', () => {
       expect(all.some((text) => text.includes(piece))).toBe(true)
   })
 
-  it('is as lively at night and at weekends where told to be steady', () => {
+  it('is the same at night and at weekends if the rhythm is steady', () => {
     const sunday = Date.UTC(2026, 10, 15)
     const { mock } = context({ traffic: { entriesPerHour: 600, since: sunday - DAY, rhythm: 'steady' } })
     const until = (hours: number) =>
@@ -110,7 +110,7 @@ describe('traffic', () => {
     expect(until(6).length / 30).toBeLessThan(700)
   })
 
-  it('of a rate of 0 is none', () => {
+  it('is empty at a rate of 0', () => {
     expect(context({ traffic: { entriesPerHour: 0 } }).mock.entries()).toEqual([])
   })
 
@@ -122,7 +122,7 @@ describe('traffic', () => {
       from = (await page(from)).at(-1) ?? from
       clock.pass(15 * 60_000)
     }
-    // Far above what it takes, as machines differ; CPU and not wall time, as they are shared.
+    // Generous, since machines differ; CPU time and not wall time, since machines are shared.
     const { user, system } = process.cpuUsage(started)
     expect((user + system) / 1e6).toBeLessThan(4)
   })

@@ -1,4 +1,4 @@
-// Files, review tables and forms of the mock's vault, beyond what the specification says of them.
+// Files, review tables and forms of the mock's vault, beyond the specification.
 import { describe, expect, it } from 'vitest'
 import { fieldsOf, readForm } from '../../../src/mock/multipart.ts'
 import { form, vaultWorld } from './vault-world.ts'
@@ -38,7 +38,7 @@ function withFiles(count: number, options: Parameters<typeof vaultWorld>[0] = {}
 }
 
 describe('a project’s files', () => {
-  it.each(['name', 'size', 'uploaded_at'])('are walked by %s in both directions, each once', async (by) => {
+  it.each(['name', 'size', 'uploaded_at'])('are listed by %s in both directions, each once', async (by) => {
     const { ids, walk } = withFiles(60, { switches: { files_page: 7 } })
     for (const order of ['asc', 'desc']) {
       const found = await walk(`sort_by=${by}&sort_order=${order}`)
@@ -51,7 +51,7 @@ describe('a project’s files', () => {
     }
   })
 
-  it('are not missed when others come and go between two pages', async () => {
+  it('are complete although others come and go between two pages', async () => {
     const { call, ids, page } = withFiles(30, { switches: { files_page: 10 } })
     const first = await page('?sort_by=size')
     for (const file of first.files) await call('DELETE', `/files/${file.id}`)
@@ -63,7 +63,7 @@ describe('a project’s files', () => {
     expect(met.sort()).toEqual([...ids].sort())
   })
 
-  it('take their sort parameters under other names where told, and refuse a cursor of another order', async () => {
+  it('may use other names for the sort parameters, and refuse a cursor of another order', async () => {
     const { call, page, project } = withFiles(30, { switches: { files_page: 10, file_sort: 'sort' } })
     const { files, pagination } = await page('?sort=size&order=desc')
     expect(files[0]?.size).toBe(1000)
@@ -82,7 +82,7 @@ describe('an upload', () => {
     { name: 'file', fileName: 'two.md', text: '' },
   ]
 
-  it('takes several files with a folder each, and their bytes count', async () => {
+  it('takes several files with a folder each, and counts their bytes', async () => {
     const { call, project, mock } = withFiles(0)
     const { status, json } = await call('POST', '/upload_files', form(parts(project)))
     expect(status).toBe(201)
@@ -99,7 +99,7 @@ describe('an upload', () => {
     })
   })
 
-  it('is refused whole when a path is missing, leaves the project, or a format is not supported', async () => {
+  it('is refused whole if a path is missing or leaves the project, or if a format is unsupported', async () => {
     const { call, project, mock } = withFiles(0)
     const good = parts(project)
     const bad = [
@@ -143,7 +143,7 @@ describe('a form', () => {
     expect(fieldsOf(encoded, 'a')).toEqual(['1', 'é'])
   })
 
-  it('that is none is told from an empty one', () => {
+  it('with no valid content is distinguished from an empty one', () => {
     expect(readForm(undefined, Buffer.from('a=1'))).toBeUndefined()
     expect(readForm('multipart/form-data', Buffer.from('--x--'))).toBeUndefined()
     expect(readForm('multipart/form-data; boundary=x', Buffer.from('--x--\r\n'))).toEqual([])
@@ -152,7 +152,7 @@ describe('a form', () => {
 })
 
 describe('reads without a documented type of their own', () => {
-  it('leave an api:vault_get_metadata entry, or none where told', async () => {
+  it('leave an api:vault_get_metadata entry, or none if the switch says so', async () => {
     const { call, ids, mock } = withFiles(1, { switches: { self_audit: 'all' } })
     const reads = () => mock.entries().filter(({ type }) => type === 'api:vault_get_metadata').length
     await call('GET', `/get_files?file_ids=${ids[0] ?? ''}`)

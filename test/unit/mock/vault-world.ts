@@ -1,4 +1,4 @@
-// Requests to the mock's vault in memory, on a virtual clock.
+// Requests to the mock's vault, in memory and on a virtual clock.
 import type { MockOptions } from '../../../src/mock/mock.ts'
 import { bearer, context } from './world.ts'
 

@@ -1,4 +1,5 @@
-// The vault's state: moved by the traffic's entries, the same whatever the polling, changed by hand with an entry each.
+// The vault's state: changed by the entries of the traffic,
+// the same for any polling, and by explicit changes.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { projectName, PROJECTS } from '../../../src/mock/people.ts'
@@ -17,7 +18,7 @@ const bytes = (mock: Mock) => mock.projects().map(({ raw }) => Buffer.from(raw).
 const busy = { entriesPerHour: 200, since: START - 7 * DAY, exotic: 0 }
 
 describe('the vault', () => {
-  it('is the same for a seed whatever the polling', () => {
+  it('is the same for a seed, however it is polled', () => {
     const traffic = { entriesPerHour: 200, since: START - DAY }
     const whole = vaultWorld({ seed: 3, traffic })
     whole.clock.pass(DAY)
@@ -37,27 +38,27 @@ describe('the vault', () => {
     )
   })
 
-  it('changes with an entry of the same user at the same microsecond, and each such entry changes it', () => {
+  it('changes exactly when an entry of the same user at the same microsecond says so', () => {
     const { mock } = vaultWorld({ traffic: busy })
     const since = busy.since * 1000
     const changes = mock.projectChanges().filter(({ atUs, kind }) => atUs >= since && kind !== 'deleted')
     expect(new Set(changes.map(({ kind }) => kind)).size).toBe(9)
     const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
-    const placeOf = (atUs: number, user: string) => `${atUs} ${user}`
-    const entries = new Set(moving.map((entry) => placeOf(entry.atUs, parsed(entry)['user'] as string)))
-    expect(changes.filter(({ atUs, user }) => !entries.has(placeOf(atUs, user)))).toEqual([])
-    // A retry shows in no listing; an API call for what is not there changes nothing.
+    const keyOf = (atUs: number, user: string) => `${atUs} ${user}`
+    const entries = new Set(moving.map((entry) => keyOf(entry.atUs, parsed(entry)['user'] as string)))
+    expect(changes.filter(({ atUs, user }) => !entries.has(keyOf(atUs, user)))).toEqual([])
+    // A retry changes no listing, and an API call for a missing project changes nothing.
     const silent = ['user:retry_vault_files', 'api:vault_delete_project']
-    const changed = new Set(changes.map(({ atUs, user }) => placeOf(atUs, user)))
+    const changed = new Set(changes.map(({ atUs, user }) => keyOf(atUs, user)))
     const idle = moving
       .filter(({ type }) => !silent.includes(type))
-      .filter((entry) => !changed.has(placeOf(entry.atUs, parsed(entry)['user'] as string)))
+      .filter((entry) => !changed.has(keyOf(entry.atUs, parsed(entry)['user'] as string)))
     expect(idle.map(({ type }) => type)).toEqual([])
   })
 
-  it('is named by its entries: the project that they changed', () => {
+  it('is referenced by its entries: they name the project they changed', () => {
     const { mock } = vaultWorld({ traffic: busy })
-    // Now and then two entries share a stamp.
+    // Sometimes two entries have the same timestamp.
     const projects = Map.groupBy(mock.projectChanges(), ({ atUs, user }) => `${atUs} ${user}`)
     const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
     let reported = 0
@@ -71,7 +72,7 @@ describe('the vault', () => {
     expect(reported).toBeGreaterThan(200)
   })
 
-  it('leaves all other entries as they are, whatever projects there are', () => {
+  it('leaves all other entries unchanged, whatever projects exist', () => {
     const entriesOf = (projects: number) => {
       const { mock } = vaultWorld({ projects, traffic: { entriesPerHour: 200, since: START - 3 * DAY } })
       return mock
@@ -84,19 +85,19 @@ describe('the vault', () => {
     expect(entriesOf(0)).toEqual(entriesOf(48))
   })
 
-  it('has the projects that history events name, and its people never delete or rename those', () => {
+  it('has the projects that history events name, and its users never delete or rename them', () => {
     const { mock } = vaultWorld({ traffic: { ...busy, since: START - 28 * DAY } })
     const names = mock.projects().map(({ name }) => name)
     for (let n = 0; n < PROJECTS; n++) expect(names).toContain(projectName(n))
     const kinds = mock.projectChanges().map(({ kind }) => kind)
     for (const kind of ['created', 'deleted', 'renamed'] as const)
       expect(kinds.filter((each) => each === kind).length).toBeGreaterThan(5)
-    // Neither dies out nor grows without end.
+    // The number of projects neither drops to zero nor grows without limit.
     expect(names.length).toBeGreaterThan(PROJECTS)
     expect(names.length).toBeLessThan(PROJECTS + 40)
   })
 
-  it('holds the project and the review table that the history names with an entry', async () => {
+  it('has the project and review table of each history event with an entry', async () => {
     const { mock, call } = vaultWorld({ traffic: busy })
     const ids = new Map(mock.projects().map(({ id, name }) => [name, id]))
     const entries = new Map(mock.entries().map((entry) => [entry.id, entry]))
@@ -140,8 +141,8 @@ describe('the vault', () => {
   })
 })
 
-describe('changes by hand', () => {
-  it('leave the audit entry of a person, and are told in the log', () => {
+describe('explicit changes', () => {
+  it('leave an audit entry of a person', () => {
     const { clock, mock } = vaultWorld({ projects: 0 })
     const { project } = mock.changeProject({ do: 'create', name: 'One', by: 'ada@acme.example' })
     const other = { user: 'ben@acme.example' }
@@ -189,7 +190,7 @@ describe('changes by hand', () => {
     expect(parsed(entries[0] as MockEntry)['user']).toBe('ada@acme.example')
   })
 
-  it('of what is not there are refused', () => {
+  it('of a missing or deleted project are refused', () => {
     const { mock } = vaultWorld({ projects: 1 })
     const [{ id: project } = { id: '' }] = mock.projects()
     mock.changeProject({ do: 'delete', project })
@@ -199,15 +200,15 @@ describe('changes by hand', () => {
   })
 })
 
-describe('the listing, as its switches say', () => {
-  it('answers 201, or 200', async () => {
+describe('the listing per switch', () => {
+  it('answers 201 or 200', async () => {
     const { mock, list } = vaultWorld()
     expect((await list()).status).toBe(201)
     mock.setSwitches({ vault_status: '200' })
     expect((await list()).status).toBe(200)
   })
 
-  it('refuses an empty range of time, or answers nothing', async () => {
+  it('refuses an empty time range, or answers with no project', async () => {
     const { mock, call, list } = vaultWorld()
     const query = '?created_after=1700000000&created_before=1700000000'
     expect((await call('GET', `/workspace/projects${query}`)).status).toBe(400)
@@ -215,13 +216,13 @@ describe('the listing, as its switches say', () => {
     expect((await list(query)).projects).toEqual([])
   })
 
-  it('serves at most so many a page as its cap', async () => {
+  it('limits the page size', async () => {
     const { list } = vaultWorld({ switches: { per_page_cap: 7 } })
     const { pagination, ids } = await list('?per_page=50')
     expect([ids.length, pagination.per_page, pagination.total, pagination.total_pages]).toEqual([7, 7, 48, 7])
   })
 
-  it('sorts by the date it is told', async () => {
+  it('sorts by the configured date', async () => {
     const { clock, mock, list } = vaultWorld()
     const oldest = (await list('?per_page=100')).ids.at(-1) ?? ''
     clock.pass(1000)
@@ -233,7 +234,7 @@ describe('the listing, as its switches say', () => {
 })
 
 describe('a faulty listing', () => {
-  it('shifts between pages: what was made, moved or deleted is in the ground truth with its entry', async () => {
+  it('shifts between pages, and the ground truth has each change with its entry', async () => {
     const { clock, mock, list } = vaultWorld({ faults: { shifting_list: 1 } })
     const before = mock.projectChanges().length
     for (let page = 1; page <= 12; page++) {
@@ -248,7 +249,7 @@ describe('a faulty listing', () => {
     expect(mock.entries()).toHaveLength(12)
   })
 
-  it('shifts so that a reader of pages misses one that is there all the time', async () => {
+  it('can hide a project that exists all the time from a reader of pages', async () => {
     const missed = async (nth: number[]) => {
       const { clock, mock, list } = vaultWorld({ faults: { shifting_list: { nth } } })
       const there = mock.projects().map(({ id }) => id)
@@ -264,7 +265,7 @@ describe('a faulty listing', () => {
     expect((await Promise.all([[2], [3], [2, 3]].map(missed))).flat()).not.toEqual([])
   })
 
-  it('skips one that is there, and its totals agree', async () => {
+  it('can skip a project while its totals agree', async () => {
     const { mock, list } = vaultWorld({ faults: { list_skips: { nth: [1] } } })
     const first = await list('?per_page=100')
     expect([first.ids.length, first.pagination.total]).toEqual([47, 47])
@@ -272,7 +273,7 @@ describe('a faulty listing', () => {
     expect(mock.projectChanges().filter(({ kind }) => kind === 'deleted')).toEqual([])
   })
 
-  it('knows the faults of bodies', async () => {
+  it('has the faults of bodies', async () => {
     const faults = { truncated: { nth: [1] }, html: { nth: [2] }, endless: { nth: [3] } }
     const { call, mock } = vaultWorld({ faults })
     const { text } = await call('GET', '/workspace/projects')
@@ -291,7 +292,7 @@ describe('a faulty listing', () => {
     expect(mock.requests.map(({ whole }) => whole)).toEqual([true, true, false])
   })
 
-  it('knows the faults of pages', async () => {
+  it('has the faults of pages', async () => {
     const faults = { repeated_page: { nth: [2] }, duplicated: { nth: [3] }, empty_page: { nth: [4] } }
     const { list } = vaultWorld({ faults: { ...faults, shuffled_page: { nth: [5] } } })
     const first = await list()

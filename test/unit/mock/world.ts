@@ -1,10 +1,10 @@
-// A virtual clock and a reader by hand for the mock's tests.
+// A virtual clock and a simple client for the mock's tests.
 import type { Clock } from '../../../src/core/clock.ts'
 import type { HttpReply } from '../../../src/contracts/platform.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { Mock, MockOptions } from '../../../src/mock/mock.ts'
 
-/** A Tuesday, ten in the morning. */
+/** A Tuesday at ten in the morning. */
 export const START = Date.UTC(2026, 10, 17, 10)
 
 interface VirtualClock extends Clock {
@@ -36,10 +36,10 @@ interface Heard {
 export interface CommandContext {
   readonly clock: VirtualClock
   readonly mock: Mock
-  /** The reply, its body not yet read. */
+  /** The reply, with its body not read yet. */
   readonly send: (path: string, headers?: Record<string, string>, signal?: AbortSignal) => Promise<HttpReply>
   readonly ask: (path: string, headers?: Record<string, string>) => Promise<Heard>
-  /** Ids of a page. */
+  /** The ids of a page. */
   readonly page: (from: string, take?: number) => Promise<string[]>
 }
 
@@ -78,7 +78,7 @@ export function context(options: Omit<MockOptions, 'clock'> = {}): CommandContex
   return { clock, mock, send, ask, page }
 }
 
-/** `count` entries, one a second up to now. */
+/** `count` entries, one per second up to now. */
 export function addMany(mock: Mock, count: number): string[] {
   return Array.from({ length: count }, (_, i) => mock.add({ at: mock.clock.now() - (count - i) * 1000 }).id)
 }

@@ -247,6 +247,27 @@ describe('/status', () => {
     expect(setup.registry.status().ok).toBe(true)
   })
 
+  it('a sink that accepts nothing is not caught up, and its trouble does not begin again with each dead letter', () => {
+    const setup = openRegistrySetup()
+    ack(setup)
+    const archive = () => setup.registry.status().sinks[0]
+    const { summary: calm } = setup.registry.status()
+    setup.sink.state('blocked', badKey)
+    for (let i = 0; i < 10; i++) {
+      setup.clock.pass(4_200)
+      setup.sink.acknowledged({ accepted: 0, deadLettered: 1, filtered: 0 })
+    }
+    const since = '2026-11-21T10:00:00.000Z'
+    expect(archive()).toMatchObject({ error: null, rejecting: { since, entries: 10 } })
+    expect(setup.registry.status().summary).toBe('archive has accepted nothing for 42 s: 10 dead letters')
+    setup.sink.state('blocked', badKey)
+    expect(archive()?.error?.since).toBe(since)
+    setup.sink.acknowledged({ accepted: 1, deadLettered: 1, filtered: 0 })
+    setup.sink.success()
+    expect(archive()).not.toHaveProperty('rejecting')
+    expect(setup.registry.status().summary).toBe(calm)
+  })
+
   it('a failing or blocked part shows when it retries, until that try begins', () => {
     const setup = openRegistrySetup()
     ack(setup)
@@ -278,6 +299,21 @@ describe('/status', () => {
     expect(sentence()).toBe('acme audit waits for its first read since the start, the last was 12 s ago')
     setup.source.success()
     expect(sentence()).toBe('acme audit waits for its next read')
+  })
+
+  it('a source that waits for its rate limit for longer than its interval is not caught up', () => {
+    const setup = openRegistrySetup()
+    ack(setup)
+    const sentence = () => setup.registry.status().summary
+    setup.source.state('failing', new ConnectorError('rate_limited', 'the API answered 429'))
+    setup.source.state('waiting')
+    setup.clock.pass(90_000)
+    expect(sentence()).toBe('All caught up: last delivery 2 min ago')
+    setup.clock.pass(90_000)
+    expect(sentence()).toBe('acme audit waits for its rate limit: last read 3 min ago')
+    setup.source.success()
+    setup.source.caughtUp()
+    expect(sentence()).toBe('All caught up: last delivery 3 min ago')
   })
 
   it('a canary that waits for its next prompt does not prevent caught up, and one that asks reads nothing', () => {
@@ -571,7 +607,7 @@ describe('/status', () => {
     expect(registry.status().summary).toBe('All caught up: last delivery 0 s ago')
   })
 
-  it('possible gaps and quarantined elements are shown even when all is well', () => {
+  it('possible gaps and quarantined elements come first, even when all is well', () => {
     const setup = openRegistrySetup()
     ack(setup)
     const reported = (more: Partial<typeof fakeStats>) => {
@@ -579,13 +615,14 @@ describe('/status', () => {
       return setup.registry.status().summary
     }
     const calm = 'All caught up: last delivery 0 s ago'
-    expect(reported({ gaps: 1 })).toBe(`${calm}; 1 possible gap`)
-    expect(reported({ quarantined: 5 })).toBe(`${calm}; 5 quarantined`)
+    const then = calm.replace('All', 'all')
+    expect(reported({ gaps: 1 })).toBe(`1 possible gap; ${then}`)
+    expect(reported({ quarantined: 5 })).toBe(`5 quarantined; ${then}`)
     const sinks = [
       { sink: 'archive', position: 1, pendingEntries: 0, oldestPendingAt: undefined, deadLetters: 2 },
     ]
     const all = { gaps: 2, quarantined: 1_200, sinks }
-    expect(reported(all)).toBe(`${calm}; 2 possible gaps, 1,200 quarantined; 2 dead letters at archive`)
+    expect(reported(all)).toBe(`2 possible gaps, 1,200 quarantined; ${then}; 2 dead letters at archive`)
   })
 
   it('foreign fetches are shown for a day after the last was found, beside any other problem', () => {
@@ -600,7 +637,9 @@ describe('/status', () => {
     const reported = () => setup.registry.status().summary
     setup.journal.stats = { ...fakeStats, findings: 1, lastFindings: lastFindings.slice(1), quarantined: 5 }
     const calm = 'All caught up: last delivery 0 s ago'
-    expect(reported()).toBe(`${calm}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC; 5 quarantined`)
+    expect(reported()).toBe(
+      `5 quarantined; ${calm.replace('All', 'all')}; 1 foreign fetch, the last 2026-11-21 09:59:00 UTC`,
+    )
     setup.journal.stats = { ...fakeStats, findings: 12, lastFindings }
     expect(reported()).toBe(`${calm}; 12 foreign fetches, the last 2026-11-21 09:59:00 UTC`)
     setup.source.state('blocked', badKey)
@@ -879,7 +918,7 @@ it('the reason of a stalled backfill is shown without a secret of the configurat
   const { clock } = openRegistrySetup()
   const metrics = openMetrics({ version: '1.2.3', processMetrics: false })
   const backfill: BackfillStatus = {
-    ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failed' },
+    ...{ workspace: 'acme', source: 'audit', from: '2026-01-01', to: '2026-02-01', state: 'failing' },
     ...{ waits_for: 'rate_limit', wait_reason: null, progress: 0, read_entries: 0, new_entries: 0, gaps: 0 },
     error: { code: 'unreachable', message: 'proxy refused planted-secret' },
   }

@@ -26,10 +26,7 @@ import { keyId, manifestKey, manifestLine, sha256, signedManifest, signingKey } 
 /** While entries flow, a failed manifest is retried after this. */
 const RETRY_MS = 30_000
 
-/**
- * Where manifests are stored; keys are relative to the sink's prefix. Both methods throw ConnectorError, as for
- * objects.
- */
+/** Keys are relative to the sink's prefix. Both methods throw ConnectorError, as for objects. */
 export interface ManifestStore {
   /** Never replaces: `there` if the key already exists. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<'stored' | 'exists'>
@@ -119,7 +116,7 @@ class ManifestChain implements Evidence {
     return found.position
   }
 
-  /** A chain begins at the sink's position when evidence is first on: it says nothing about earlier objects. */
+  /** A new chain begins at the sink's position: it says nothing about earlier objects. */
   async #chain(): Promise<Chain> {
     const { sink, clock } = this.#options
     const name = chainName(sink)
@@ -133,7 +130,7 @@ class ManifestChain implements Evidence {
     return chain
   }
 
-  /** From here on the manifest does not change. Its entries leave the list of what is still to be listed. */
+  /** From here on the manifest's bytes are fixed, and no other manifest lists its batches. */
   async #fix(chain: Chain, untilAt: number): Promise<void> {
     const { sink } = this.#options
     // Read the position first: batches acknowledged after that are in the list that is read next.
@@ -196,8 +193,8 @@ class ManifestChain implements Evidence {
         'misconfigured',
         `Another manifest exists under ${key} already, so the manifest chain of sink ${sink} would split in two: ${forks}. Stop the other writer; to continue, give the sink another name and another prefix, where a new chain begins`,
       )
-    // Without read access ours cannot be distinguished from another's. Reported once, then assumed to be ours,
-    // as it nearly always is after a restart; otherwise `verify` detects it.
+    // Without read access ours looks like another's. It is reported once and assumed to be ours, as
+    // it nearly always is after a restart; otherwise `verify` detects it.
     if (this.#fresh !== key) return
     this.#fresh = undefined
     throw new ConnectorError(

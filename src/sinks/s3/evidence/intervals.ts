@@ -6,7 +6,7 @@ import type { Seq } from '../../../core/sequence.ts'
 import { manifestObject, manifestInterval, microTime } from './manifest.ts'
 import type { Manifest, ManifestObject, ManifestInterval, StoredIn } from './manifest.ts'
 
-/** A manifest lists about this many objects and batches; the rest goes into the next manifest of the same interval. */
+/** About this many objects and batches per manifest; the rest is in the interval's next one. */
 const MOST_OBJECTS = 2_000
 export const MOST_RECORDS = 256
 
@@ -14,9 +14,9 @@ export const MOST_RECORDS = 256
 const roundDown = (at: number, intervalMs: number): number => Math.floor(at / intervalMs) * intervalMs
 
 /**
- * The end of the interval that is over by now, or how long to wait for it. Several intervals that passed while nothing ran count
- * as one. If the clock was set back by more than an interval, a new one begins, so that the chain does not wait until the old
- * time is reached again; the manifest then has an end before its beginning.
+ * The end of the interval that is over by now, or how long to wait for it. Intervals that passed
+ * while nothing ran count as one. If the clock was set back by more than an interval, a new one
+ * begins at once, instead of waiting for the old time; its manifest ends before it begins.
  */
 export function intervalOver(chain: Chain, nowAt: number, intervalMs: number): { untilAt: number } | number {
   if (chain.untilAt !== undefined) return { untilAt: chain.untilAt }
@@ -35,9 +35,9 @@ export interface Listed {
 }
 
 /**
- * The acknowledged batches after `after`, up to the first hole. `position`: everything up to there is acknowledged; a part of it
- * without a record is a gap (evidence was off). `records` has one more than MOST_RECORDS if there are more. Batches after a hole
- * wait until the hole is acknowledged.
+ * The acknowledged batches after `after`, up to the first one still pending. Up to `position`
+ * everything is acknowledged: a part without a record is a gap (evidence was off). `records` has
+ * one more than MOST_RECORDS if there are more.
  */
 export function listSettled(records: readonly SettledNote[], after: Seq, position: Seq): Listed {
   const taken: SettledNote[] = []
@@ -114,10 +114,7 @@ export function manifestOf(making: Making): Manifest {
   }
 }
 
-/**
- * A stored object as the manifest lists it. If an earlier try stored the body, its bytes are not known: another
- * version may have compressed it.
- */
+/** If an earlier try stored the body, its bytes are unknown: compression depends on the version. */
 export function objectOf(object: StoredObject, prefix: string): ManifestObject {
   const { key, alreadyStored, bodySha256, bodyBytes } = object
   return {
@@ -133,8 +130,8 @@ export function objectOf(object: StoredObject, prefix: string): ManifestObject {
   }
 }
 
-// What evidence saves in the journal: what each acknowledgement stored, the end of the chain, and the manifest in
-// flight. Pure.
+// What evidence saves in the journal: what each acknowledgement stored, the end of the chain, and
+// the manifest in flight. Pure.
 
 /** One acknowledged batch. */
 const settled = z.object({ ...manifestInterval.shape, objects: z.array(manifestObject) })

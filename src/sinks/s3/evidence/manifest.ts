@@ -51,12 +51,12 @@ const manifest = z.strictObject({
   type: z.literal('auditferry-manifest'),
   version: z.literal(1),
   sink: z.string().regex(/^[a-z0-9-]{1,63}$/),
-  /** A new journal has another id and begins its own chain, because its sequence numbers start again. */
+  /** A new journal has a new id and its own chain: its sequence numbers start again. */
   journal: z.string().regex(/^[0-9a-z-]{1,64}$/),
   number: seq(),
   stored_in: storedIn,
   previous: z.strictObject({ number: seq(), sha256: digest() }).nullable(),
-  /** If longer than `every_seconds` it spans several intervals: nothing ran, or nothing could be stored. */
+  /** Spans several intervals if nothing ran, or nothing could be stored. */
   interval: z.strictObject({ from: instant(), until: instant(), every_seconds: z.number().positive() }),
   /** False: the next manifest continues the same interval. */
   complete: z.boolean(),
@@ -96,7 +96,7 @@ interface ManifestPlace {
   readonly number: number
 }
 
-/** Only the number makes the key unique in its chain: two manifests with one number cannot both be stored. */
+/** Within a chain only the number varies: two manifests of one number cannot both be stored. */
 export function manifestKey({ sink, journal, number }: ManifestPlace): string {
   return `manifest/sink=${sink}/journal=${journal}/${String(number).padStart(16, '0')}.ndjson`
 }
@@ -126,7 +126,7 @@ export function microTime(us: number): string | null {
 // The stored form of a manifest: its line, then a line with the Ed25519 signature of the first.
 // So `head -n 1` and openssl can check it.
 
-/** The signature line has 186 bytes. A longer one is not parsed: anyone who may write to the bucket can choose it. */
+/** A signature line has 186 bytes; a longer one is broken or hostile, and not parsed. */
 const MOST_SIGNATURE_BYTES = 256
 
 const signatureLine = z.strictObject({
@@ -169,9 +169,11 @@ export function signingKeyFault(pem: string): string | undefined {
 
 const pemBlock = /-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g
 
-/** Every public key in a PEM text, by id: after a rotation one file may contain the old and the new key. */
+/** Every public key in a PEM text, by id: after a rotation the file may have the old one too. */
 export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
   const blocks = pem.match(pemBlock) ?? []
+  if (blocks.length === 0 && pem.includes('PRIVATE KEY-----'))
+    throw new Error('it holds a private key: give its public half (openssl pkey -in FILE -pubout)')
   if (blocks.length === 0) throw new Error('it holds no public key in PEM (BEGIN PUBLIC KEY)')
   const keys = blocks.map((block) => {
     try {
@@ -183,7 +185,7 @@ export function readPublicKeys(pem: string): ReadonlyMap<string, KeyObject> {
   return new Map(keys.map((key) => [keyId(ed25519(key)), key]))
 }
 
-/** The object: the manifest's line and its signature. Ed25519 is deterministic: same bytes, same signature. */
+/** The manifest's line and its signature. Ed25519 is deterministic: same bytes, same signature. */
 export function signedManifest(line: string, key: KeyObject): Uint8Array {
   const signature = sign(null, Buffer.from(line), key).toString('base64')
   return Buffer.from(`${line}${JSON.stringify({ signature, key_sha256: keyId(key) })}\n`)
@@ -209,7 +211,7 @@ export function openManifest(
   if (!signed) return 'has no signature line of the known form'
   const key = keys.get(signed.key_sha256)
   if (!key)
-    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too`
+    return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too, or --public-key is the wrong file`
   if (!verify(null, line, key, Buffer.from(signed.signature, 'base64')))
     return 'was changed: its signature does not fit'
   const manifest = readManifest(Buffer.from(line).toString())

@@ -1,5 +1,5 @@
-// Verifies one chain of manifests: numbers, signatures, hashes, intervals and sequence numbers must be consecutive.
-// It reads no entries.
+// Verifies one chain of manifests: signatures and hashes are valid, and numbers, intervals and
+// sequence numbers consecutive. It reads no entries.
 import type { KeyObject } from 'node:crypto'
 import { readUpTo } from '../../kit/http.ts'
 import { manifestKey, openManifest } from '../evidence/manifest.ts'
@@ -116,7 +116,7 @@ export class ChainWalk {
     this.#pause = options.pause
   }
 
-  /** Takes the next manifest, in ascending order. Resolves with it if its signature and form are valid. */
+  /** Call in ascending order. Resolves with the manifest if its signature and form are valid. */
   async step(number: number): Promise<Manifest | undefined> {
     const key = manifestKey({ ...this.#name, number })
     this.#tellMissing(number)
@@ -189,7 +189,7 @@ export class ChainWalk {
       this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
   }
 
-  /** Reported once for all that follow with the same place: a copied chain names its origin in each manifest. */
+  /** Each manifest of a copied chain names its origin: reported once, not for each. */
   #tellPlace(key: string, { stored_in: said }: Manifest): void {
     const place = placeText(said)
     if (this.#last && placeText(this.#last.manifest.stored_in) === place) return
@@ -266,7 +266,7 @@ function* linkFaults({ manifest: before, sha256 }: OpenedManifest, manifest: Man
     yield `continues after entry ${manifest.sequence.after}, expected ${before.sequence.through}, where the one before it ended`
 }
 
-/** All of (after, through] must be in ranges and gaps, once and in order; the counts of each range must add up. */
+/** Ranges and gaps must cover (after, through] once and in order; counts must add up. */
 function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<string> {
   let at = sequence.after
   for (const { first, last } of [...stretches, ...gaps].sort((a, b) => a.first - b.first)) {
@@ -279,7 +279,7 @@ function* sequenceFaults({ sequence, stretches, gaps }: Manifest): Generator<str
       yield `counts ${delivered + filtered + parked} entries from ${first} to ${last}, expected ${last - first + 1}`
 }
 
-/** Names must match, each object must be within one range, and together they must hold all delivered entries of it. */
+/** Names must match; each object is in one range; together they have all that was delivered. */
 function* objectFaults({ stretches, objects }: Manifest): Generator<string> {
   const held = stretches.map(() => 0)
   for (const object of objects) {

@@ -52,7 +52,7 @@ async function* read(path: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** `folder` corresponds to the sink's prefix in the bucket: it contains `manifest` and `workspace=…`. */
+/** `folder` is a copy of the sink's prefix: it contains `manifest` and `workspace=…`. */
 export function folderEvidence(folder: string): EvidenceStore {
   return {
     list: (strange) => filesUnder(folder, '', strange),

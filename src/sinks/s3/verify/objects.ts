@@ -12,13 +12,13 @@ import type { ManifestObject } from '../evidence/manifest.ts'
 
 /** The content of one prefix of a bucket, or of a folder copied from it. */
 export interface EvidenceStore {
-  /** Keys relative to the prefix, in any order. `strange` receives what exists but cannot be examined. */
+  /** Keys relative to the prefix, in any order. `strange` gets what exists but cannot be read. */
   list(strange: (key: string, what: string) => void): AsyncIterable<string>
   /** The body as stored; undefined if there is none. */
   get(key: string): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
-/** Compression adds at most this to twice the length of the lines; used if the length of the body is unknown. */
+/** A body of unknown length is read up to twice the length of its lines, plus this. */
 const PACKING_BYTES = 1024 * 1024
 /** 2^24 bytes: more than any compression level used here. */
 const ZSTD_WINDOW_LOG = 24
@@ -58,6 +58,7 @@ export function namingFault(object: ManifestObject): string | undefined {
   return undefined
 }
 
+/** The message: what the manifest allows. */
 class TooLong extends Error {}
 /** The store failed: this says nothing about the object's content. */
 class Unread extends Error {}
@@ -89,8 +90,8 @@ interface Seen {
 }
 
 /**
- * Throws TooLong when more bytes come than the manifest states, and Unread if the store fails. Any other error comes from the
- * decompression of these bytes.
+ * Throws TooLong when more bytes come than the manifest states, and Unread if the store fails. Any
+ * other error comes from the decompression of these bytes.
  */
 async function see(
   body: AsyncIterable<Uint8Array>,
@@ -105,14 +106,14 @@ async function see(
     for await (const part of read(body)) {
       stored.update(part)
       seen.storedBytes += part.length
-      if (seen.storedBytes > mostStored) throw new TooLong()
+      if (seen.storedBytes > mostStored) throw new TooLong(`${mostStored} stored bytes`)
       yield part
     }
   }
   async function count(source: AsyncIterable<Uint8Array>) {
     for await (const part of source) {
       seen.bytes += part.length
-      if (seen.bytes > mostBytes) throw new TooLong()
+      if (seen.bytes > mostBytes) throw new TooLong(`${mostBytes} bytes of lines`)
       lines.update(part)
       for (let at = part.indexOf(LF); at >= 0; at = part.indexOf(LF, at + 1)) seen.lines++
       seen.lastByte = part.at(-1) ?? seen.lastByte
@@ -152,7 +153,8 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
   try {
     return contentFault(object, await see(body, place.packed, object))
   } catch (error) {
-    if (error instanceof TooLong) return 'is longer than its manifest says'
+    if (error instanceof TooLong)
+      return `was changed: it has more than the ${error.message} that its manifest allows`
     if (error instanceof Unread) throw error.cause
     const code = errnoOf(error)
     if (endedEarly.has(code))

@@ -8,7 +8,8 @@ import { type ObjectPlace, objectPlace } from './objects.ts'
 const NAMED = 20
 
 const excuses = {
-  newer: 'newer than the last manifest: the next one lists them; not proved',
+  newer:
+    'newer than the last manifest: no manifest lists this yet; if it is genuine, the next one will; not proved',
   older: 'from before evidence was switched on: not proved',
   outside: 'after the end of one chain and before the start of another: not proved',
   blind: 'in the range of a manifest that is missing or bad: not proved',
@@ -18,10 +19,7 @@ type Excuse = keyof typeof excuses
 
 type Standing = 'covered' | 'newer' | 'older' | 'blind' | 'gap'
 
-/**
- * What one chain says about an object that it does not list. An object across an edge counts as covered: we
- * write none.
- */
+/** An object across an edge counts as covered: we write none. */
 function standingIn(
   { after, through, blind, gaps }: WalkedChain,
   { first, last }: Pick<ObjectPlace, 'first' | 'last'>,
@@ -34,8 +32,8 @@ function standingIn(
 }
 
 /**
- * Why an object without a manifest may exist; undefined: it may not. The name does not identify the journal, so a number that
- * one chain covers is never excused by another. @internal
+ * Why an object without a manifest may exist; undefined: it may not. Its name does not identify the
+ * journal: if one chain covers its number, no other chain excuses it. @internal
  */
 export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | undefined {
   const place = objectPlace(key)
@@ -64,7 +62,7 @@ function tellSome(where: string, tell: Tell, more: (count: number) => string) {
 const PUT_THERE =
   'is not listed by the manifest that covers its entries: it was added by another program or person'
 
-/** With several journals a number proves little: new objects of one may have the numbers of another. */
+/** With several journals a number proves little: another's new objects may have the same. */
 function coveredBy(key: string, chains: readonly WalkedChain[]): string {
   const place = objectPlace(key)
   const waiting = place && chains.find((chain) => standingIn(chain, place) === 'newer')
@@ -93,22 +91,23 @@ export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChai
 const ours = /^(?:workspace=|replay=|manifest\/)/
 /** What the sink's own probes leave. */
 const probe = /^\.auditferry\/(?:check|probe)-[0-9a-z-]+$/
+/** What `verify` meets if it is given a place above or below the right one. */
+const manifestElsewhere = /(?:^|\/)journal=[0-9a-z-]+\/\d{16}\.ndjson$/
 const HIDDEN = '.auditferry/'
 
 const NOT_OURS =
   'has a name that Auditferry never uses: it was added by another program or person, and readers of the bucket may take it for entries'
 
-/**
- * Names that belong to no object and no manifest. Each is checked once and not kept, because their number is
- * unbounded.
- */
+/** Names of no object and no manifest: each is checked once and not kept, as there may be many. */
 export function otherNames(tell: Tell) {
   const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }
   let others = 0
+  let manifests = 0
   return {
     add(key: string) {
       if (ours.test(key)) planted.fault(key, NOT_OURS)
+      else if (manifestElsewhere.test(key)) manifests++
       else if (!key.startsWith(HIDDEN)) others++
       else if (!probe.test(key) && hidden.count++ === 0) hidden.first = key
     },
@@ -116,6 +115,12 @@ export function otherNames(tell: Tell) {
       planted.end()
       const more = hidden.count === 1 ? 'is' : `and ${hidden.count - 1} more are`
       if (hidden.count > 0) tell('note', hidden.first, `${more} not what the sink's probes leave there`)
+      if (manifests > 0)
+        tell(
+          'note',
+          '.',
+          `holds ${manifests} of this program's manifests in another place: name the folder or prefix that contains manifest/`,
+        )
       if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
     },
   }

@@ -1,5 +1,5 @@
-// Verifies that a prefix holds what its manifests say: nothing missing, changed or added, up to the last manifest.
-// Pure over a store.
+// Verifies that a prefix holds what its manifests say: nothing is missing, changed or added, up to
+// the last manifest. Pure over a store.
 import { printableName } from '../../../core/printable.ts'
 import { manifestKey, manifestPlace } from '../evidence/manifest.ts'
 import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
@@ -18,7 +18,7 @@ export interface Verified {
   readonly faults: number
   readonly chains: readonly WalkedChain[]
   readonly objects: number
-  /** number of objects of which only the lines were compared: no manifest describes their stored bodies */
+  /** objects of which only the lines were compared: no manifest describes their stored bodies */
   readonly byLines: number
   /** number of objects that the store did not give */
   readonly unread: number
@@ -145,7 +145,7 @@ async function checkObjects(
   }
 }
 
-// Compares the ends of the chains with facts known from elsewhere: the hash of a manifest, or a time. Pure.
+// Compares the ends of the chains with what is known from elsewhere: a manifest's hash, or a time.
 
 interface Bounds {
   /** epoch ms: a manifest must reach at least this time */
@@ -168,7 +168,7 @@ function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 = [] }: 
   for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, tell)
 }
 
-/** A sink has one chain per journal; the newest must reach `untilAt`. Chains of other sinks do not count. */
+/** Of the sink's chains, one per journal, the newest must reach `untilAt`. */
 function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
   const until = new Date(untilAt).toISOString()
   const reaching = chains.filter(({ last }) => last && reachOf(last.manifest) >= untilAt)
@@ -198,8 +198,8 @@ const reachOf = ({ complete, interval }: Manifest): number =>
   Date.parse(complete ? interval.until : interval.from)
 
 /**
- * The manifest of several intervals that alone covers this time. A clock that had jumped ahead produces the same, as do all
- * manifests until it was set back. Undefined if an ordinary interval covers the time.
+ * The manifest over several intervals that alone covers this time; undefined: an ordinary one does
+ * too. A clock that jumped ahead and back produces the same.
  */
 function leapOver(intervals: readonly Interval[], at: number): Interval | undefined {
   const over = intervals.filter(({ fromAt, untilAt }) => fromAt <= at && at <= untilAt)
@@ -218,7 +218,7 @@ export interface Span {
   readonly until?: string | undefined
 }
 
-/** `listed`: entries that manifests describe. `planted`: objects that none describes, by their names. */
+/** `listed`: entries that manifests describe; `planted`: those of objects that none describes. */
 interface AllTouched {
   readonly listed: Span | undefined
   readonly planted: Span | undefined

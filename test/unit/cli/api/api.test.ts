@@ -1,4 +1,5 @@
-// `auditferry api` over real sockets: what goes where, what it refuses to send, and what each bad answer comes to.
+// `auditferry api` over real sockets: its requests, what
+// it refuses to send, and how it reports bad answers.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
@@ -13,7 +14,7 @@ import { controlPath } from '../../../../src/journal/sqlite/files.ts'
 import { listenMock } from '../../../../src/mock/listen.ts'
 import { openMock } from '../../../../src/mock/mock.ts'
 import { systemClock } from '../../../../src/platform/clock.ts'
-import { openWorld } from '../world.ts'
+import { openContext } from '../context.ts'
 
 const KEY = 'planted-key'
 
@@ -57,9 +58,9 @@ function configured(url: string, names = ['acme'], key = KEY): string {
   return config
 }
 
-/** The exit code, or what is thrown, as the program tells it. */
+/** The exit code, or the error message as the program prints it. */
 async function ask(config: string, name: string | undefined, options: Partial<ApiOptions> = {}) {
-  const { context, heard } = openWorld()
+  const { context, heard } = openContext()
   const all = { param: [], write: false, verbose: false, ...options, config }
   const code = await api(context, all, name).catch((error: unknown) => {
     if (error instanceof ConnectorError) return error.message
@@ -68,7 +69,7 @@ async function ask(config: string, name: string | undefined, options: Partial<Ap
   return { code, ...heard() }
 }
 
-test('without an operation it lists all of them, and an area lists its parameters; neither needs a configuration', async () => {
+test('without an operation it lists all, and an area lists its parameters, without a configuration', async () => {
   const { stdout, code } = await ask('/no/such', undefined)
   expect(code).toBe(0)
   expect(stdout).toMatch(
@@ -80,7 +81,7 @@ test('without an operation it lists all of them, and an area lists its parameter
   expect(vault).toMatch(/^ {2}file +required +the path of a file; may be repeated$/m)
 })
 
-test('the answer comes out as it came, whatever it is; nothing else is said', async () => {
+test('the answer is printed as it came, and nothing else', async () => {
   const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7) % 256)
   const { url, asked } = await serve(answering(202, bytes, { 'content-type': 'application/pdf' }))
   const { code, stdout, stderr } = await ask(configured(url), 'vault.metadata', { param: ['project_id=p'] })
@@ -93,7 +94,7 @@ test('the answer comes out as it came, whatever it is; nothing else is said', as
   })
 })
 
-test('--output writes a new file that only its owner may read, and no other file is touched or asked for', async () => {
+test('--output writes a new file that only its owner may read, and touches no other file', async () => {
   const { url, asked } = await serve(answering(200, '{"log":null}'))
   const config = configured(url)
   const output = join(folder, 'answer.json')
@@ -104,7 +105,7 @@ test('--output writes a new file that only its owner may read, and no other file
   expect(again.stderr).toMatch(/^error: --output: .* exists and is not overwritten\n$/)
 })
 
-test('an empty answer is no failure, and a file that was not written is mentioned', async () => {
+test('an empty answer is no failure, and says that no file was written', async () => {
   const { url } = await serve((_, response) => void response.writeHead(204).end())
   const config = configured(url)
   expect(await ask(config, 'audit.latest')).toEqual({ code: 0, stdout: '', stderr: '' })
@@ -114,7 +115,7 @@ test('an empty answer is no failure, and a file that was not written is mentione
   )
 })
 
-test('--verbose tells status and the headers worth knowing on standard error, without the key', async () => {
+test('--verbose prints status and useful headers to standard error, without the key', async () => {
   const headers = { 'x-ratelimit-remaining': '7', 'x-request-id': `r-${KEY}-\u009b2J`, 'x-other': 'o' }
   const { url } = await serve(answering(200, '[]', headers))
   const { stdout, stderr } = await ask(configured(url), 'audit.latest', { verbose: true })
@@ -126,7 +127,7 @@ test('--verbose tells status and the headers worth knowing on standard error, wi
   expect(stderr).not.toMatch(/x-other|planted/)
 })
 
-test('what changes something is not sent without --write, and it says what it would send', async () => {
+test('a call that changes something is not sent without --write, and prints what it would send', async () => {
   const { url, asked } = await serve(answering(200, '{}'))
   const config = configured(url)
   const file = join(folder, 'a.txt')
@@ -154,7 +155,7 @@ test('what changes something is not sent without --write, and it says what it wo
   expect(asked.map(({ method, url: path }) => `${method} ${path}`)).toEqual(['DELETE /api/v1/vault/files/f1'])
 })
 
-test('all that is wrong with the arguments is named at once, and nothing is sent', async () => {
+test('all mistakes in the arguments are reported at once, and nothing is sent', async () => {
   const { url, asked } = await serve(answering(200, '{}'))
   const { code, stderr } = await ask(configured(url, ['acme', 'beta']), 'audit.page', {
     param: ['take=0', 'x=1'],
@@ -211,38 +212,36 @@ test.each<[status: number, body: string, headers: Record<string, string>, says: 
   [302, '', { location: 'https://evil.example' }, /answered 302: it redirects, which is never followed/],
   [500, '{"error":"Unexpected server error"}', {}, /answered 500, "Unexpected server error": /],
   [403, '{"text":"Forbidden"}', { server: 'Splunkd' }, /a Splunk server answers there/],
-  // A hostile or broken API: it repeats the secrets, obeys no terminal, has no end, has another shape.
+  // A hostile or broken API: it repeats the secrets, sends
+  // control characters, never ends, or has another shape.
   [403, `{"error":"no ${KEY} planted-token \\u001b[31m"}`, {}, /, "no \*\*\* \*\*\* \\u\{1b\}\[31m": /],
   [500, `{"error":"${'long '.repeat(1000)}"}`, {}, /^GET \S+ answered 500, "[long ]{300}": /],
   [500, `{"error":"${'long '.repeat(100_000)}"}`, {}, /answered 500: /],
   [500, '{"error":{"planted":1}}', {}, /answered 500: /],
   [500, 'null', {}, /answered 500: /],
   [500, 'planted', {}, /answered 500: /],
-])(
-  'an answer of %d is a failure that says what it likely means (%#)',
-  async (status, body, headers, says) => {
-    const { url } = await serve(answering(status, body, headers))
-    const { code, stdout, stderr } = await ask(configured(url), 'audit.latest')
-    expect(code).toMatch(says)
-    expect(code).not.toMatch(/planted/)
-    expect([stdout, stderr]).toEqual(['', ''])
-  },
-)
+])('an answer of %d is a failure with its likely cause (%#)', async (status, body, headers, says) => {
+  const { url } = await serve(answering(status, body, headers))
+  const { code, stdout, stderr } = await ask(configured(url), 'audit.latest')
+  expect(code).toMatch(says)
+  expect(code).not.toMatch(/planted/)
+  expect([stdout, stderr]).toEqual(['', ''])
+})
 
-test('a path that the specification leaves open is said to be so where it is not found', async () => {
+test('a 404 on a path that the specification leaves open says so', async () => {
   const { url } = await serve(answering(404, '{"error":"File not found"}'))
   const { code } = await ask(configured(url), 'vault.metadata', { param: ['project_id=p'] })
   expect(code).toMatch(/leaves its path and parameters open: --path names another$/)
 })
 
-test('a login page in place of an answer is printed, with a warning', async () => {
+test('a login page instead of an answer is printed, with a warning', async () => {
   const { url } = await serve(answering(200, '<html>', { 'content-type': 'text/html' }))
   const { stdout, stderr, code } = await ask(configured(url), 'audit.latest')
   expect([code, stdout]).toEqual([0, '<html>'])
   expect(stderr).toMatch(/a proxy or a login page may have answered; check base_url\n$/)
 })
 
-test('the key never comes out, wherever an answer that repeats it is cut', async () => {
+test('the key is never printed, however an answer that repeats it is split', async () => {
   const text = `a${KEY}b${KEY.slice(0, 5)}${KEY}${KEY}c${KEY.slice(0, 8)}`
   const { url } = await serve((_, response) => {
     response.writeHead(200, { 'content-type': 'text/plain' })
@@ -256,7 +255,7 @@ test('the key never comes out, wherever an answer that repeats it is cut', async
   expect((await ask(configured(url), 'audit.latest')).stdout).toBe('a***bplant******cplanted-')
 })
 
-test('an answer that breaks off is a failure, after what had come', async () => {
+test('an interrupted answer is a failure, after what had arrived is printed', async () => {
   const { url } = await serve((_, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' })
     response.write('[1', () => setImmediate(() => response.destroy()))
@@ -266,15 +265,15 @@ test('an answer that breaks off is a failure, after what had come', async () => 
   expect(code).toMatch(/connection/)
 })
 
-test('whoever reads no more ends it in peace', async () => {
+test('a closed standard output ends it without an error', async () => {
   const { url } = await serve(answering(200, 'x'.repeat(1_000_000)))
-  const { context } = openWorld()
+  const { context } = openContext()
   const print = () => Promise.reject(Object.assign(new Error('gone'), { code: 'EPIPE' }))
   const options = { param: [], write: false, verbose: false, config: configured(url) }
   expect(await api({ ...context, print }, options, 'audit.latest')).toBe(0)
 })
 
-test('under a running daemon it asks as that daemon, which finds the request in the audit log as its own', async () => {
+test('beside a running daemon it uses the daemon’s user agent, so that the daemon recognises the request in the audit log', async () => {
   const { url, asked } = await serve(answering(200, '{}'))
   const config = configured(url)
   const control = createServer(answering(200, '{"instance":"abc123"}'))
@@ -287,12 +286,12 @@ test('under a running daemon it asks as that daemon, which finds the request in 
   expect(asked[0]?.headers['user-agent']).toBe('auditferry/0.0.0 (instance abc123)')
 })
 
-test('as a person calls it against the mock: list, ask, upload, be refused', async () => {
+test('list, ask, upload and a refusal work against the mock', async () => {
   const mock = openMock({ clock: systemClock, traffic: { entriesPerHour: 0 }, projects: 2 })
   const listening = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   onTestFinished(() => listening.close())
   const config = configured(listening.url, ['acme'], 'acme-key')
-  const { context, heard } = openWorld()
+  const { context, heard } = openContext()
   const run = async (...args: string[]) => {
     const code = await runProgram(['api', ...args, '--config', config], context)
     return { code, ...heard() }
@@ -327,7 +326,7 @@ test('as a person calls it against the mock: list, ask, upload, be refused', asy
   })
 })
 
-test('nothing but the list of commands imports what can change a vault', () => {
+test('only the list of commands imports code that can change a vault', () => {
   const root = join(import.meta.dirname, '../../../../src')
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.ts'),

@@ -1,4 +1,5 @@
-// The requests of `auditferry api`: each operation of the specification as it is documented, and what is wrong with arguments, all at once.
+// The requests of `auditferry api`: each operation as
+// documented, and all mistakes in the arguments at once.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -93,7 +94,7 @@ test('the table has every operation, each in an area with a rate limit, and the 
   )
 })
 
-test('all that is not a GET changes something, and no GET does', () => {
+test('an operation is marked as changing something exactly if it is no GET', () => {
   const changing = operations.filter(({ changes }) => changes).map(({ name }) => name)
   expect(changing).toEqual(operations.filter(({ method }) => method !== 'GET').map(({ name }) => name))
 })
@@ -107,7 +108,7 @@ const partsOf = ({ headers, bytes }: Awaited<ReturnType<typeof sent>>) =>
     ],
   )
 
-test('an upload is a form whose files stream through, byte for byte', async () => {
+test('an upload is a form that streams its files, byte for byte', async () => {
   writeFileSync(file('a"b.txt'), '')
   const form = await sent('vault.upload', [
     ...['project_id=p', 'file_paths=Contracts/2026', `file=${file('lease.txt')}`],
@@ -122,7 +123,7 @@ test('an upload is a form whose files stream through, byte for byte', async () =
   ])
 })
 
-test('nothing in a file’s name begins a header of its own', async () => {
+test('a file’s name cannot add a header', async () => {
   const name = 'a"\r\nX-Evil: 1.txt'
   writeFileSync(file(name), 'x')
   const { bytes } = await sent('assistant.completion', ['prompt=x', `file=${file(name)}`])
@@ -130,7 +131,7 @@ test('nothing in a file’s name begins a header of its own', async () => {
   expect(bytes.toString()).toContain('name="file"; filename="a%22%0D%0AX-Evil: 1.txt"')
 })
 
-test('a prompt goes as a form with the fields that were given, or as the JSON body of a file or standard input', async () => {
+test('a prompt is sent as a form with the given fields, or as a JSON body from a file or standard input', async () => {
   const form = await sent('assistant.completion', [
     'prompt=a=b\r\n§',
     'stream=true',
@@ -152,7 +153,7 @@ test('a prompt goes as a form with the fields that were given, or as the JSON bo
   }
 })
 
-test('where the specification leaves a path open, another one may be used with parameters of its own', async () => {
+test('if the specification leaves a path open, --path and any parameters are allowed', async () => {
   const more = { path: '/v9/{project_id}/files?all=1' }
   const { line } = await sent('vault.project_files', ['project_id=a/b', 'ids=1', 'ids=2'], more)
   expect(line).toBe('GET /v9/a%2Fb/files?all=1&ids=1&ids=2')
@@ -210,7 +211,7 @@ test.each<[name: string, param: string[], more: Omit<Given, 'param'>, faults: Re
     [/project_id is missing/, /^--path: expected a path/],
   ],
   ['vault.metadata', [], { path: '@evil.example/' }, [/^--path: expected a path/]],
-])('%s with %j %j names every fault', (name, param, more, faults) => {
+])('%s with %j %j reports every mistake', (name, param, more, faults) => {
   const found = open(name, param, more).faults
   expect(found).toHaveLength(faults.length)
   for (const [i, fault] of faults.entries()) expect(found[i]).toMatch(fault)

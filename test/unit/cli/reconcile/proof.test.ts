@@ -1,4 +1,4 @@
-// What `reconcile` may call proven: no more than keys prove, and nothing where the walk has gaps.
+// What `reconcile` may call proven: no more than the keys prove, and nothing if there are gaps.
 import { expect, test } from 'vitest'
 import type { ReconcileReport } from '../../../../src/cli/reconcile/report.ts'
 import { reportOf } from '../../../../src/cli/reconcile/report.ts'
@@ -26,12 +26,12 @@ function report(days: readonly (typeof even)[], keysSinceMs: number, gaps = 0): 
   })
 }
 
-test('a walk that has gaps is not balanced, however even all is that it met', () => {
+test('a comparison with gaps is not balanced, even if all days are even', () => {
   expect(report([even, even], 0).ok).toBe(true)
   expect(report([even, even], 0, 1).ok).toBe(false)
 })
 
-test('the day before the first of which all keys are kept is proven by counts, and that one by keys', () => {
+test('a day is proven by keys only if all its keys are kept, otherwise by counts', () => {
   const forgotten = { ...even, known: 0, unknown: 3 }
   const { read } = report([forgotten, forgotten, even], (TODAY - 2) * DAY)
   expect(read.map(({ proven_by, result }) => [proven_by, result])).toEqual([

@@ -1,4 +1,4 @@
-// `reconcile`: with the journal to itself, and through a real daemon, before the mock.
+// `reconcile` with the journal to itself, and through a real daemon, against the mock.
 import { afterEach, describe, expect, test } from 'vitest'
 import { reportOf, lookbackFrom, lookbackDays } from '../../../../src/cli/reconcile/report.ts'
 import { compareAll, reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
@@ -24,13 +24,13 @@ async function report(more: object = {}): Promise<{ code: number; report: Reconc
   return { code, report: JSON.parse(setup.heard().stdout) as ReconcileReport }
 }
 
-describe.each(['none running', 'through a daemon'])('%s', (how) => {
+describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   const begin = async () => {
     if (how === 'through a daemon') await setup.daemon()
     setup.heard()
   }
 
-  test('what was read and delivered whole is balanced, day by day', async () => {
+  test('entries that were all read and delivered are balanced, day by day', async () => {
     setup = await openPastSetup()
     await setup.once()
     await begin()
@@ -38,6 +38,9 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     const { stdout, stderr } = setup.heard()
     expect(stderr).toBe('')
     expect(stdout).toContain('BALANCED. Each of the 75 elements that the API shows is known here')
+    expect(stdout).toContain(
+      '- That the journal can still deliver what is PENDING: its contents were not read.\n',
+    )
     expect(stdout).toMatch(new RegExp(`acme audit +${dayText(2)} +25 +25 +0 +0 +0 +0 +25 +0 +keys +even`))
     expect(stdout).toMatch(new RegExp(`archive +acme audit +${dayText(2)} +25 +0 +25 +0 +0 +0 +0 +0 +even`))
     expect(stdout).toMatch(/Name _+ {2}Date _+ {2}Signature _+\n$/)
@@ -46,7 +49,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(stdout).not.toContain('acme history.usage: which user')
   })
 
-  test('an entry whose key is gone from the journal is found, by its id', async () => {
+  test('an entry whose key is gone from the journal is found, with its id', async () => {
     setup = await openPastSetup()
     await setup.once()
     const at = (today() - 2 * DAY + 5 * 3_600_000) * 1000
@@ -69,11 +72,11 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     )
   })
 
-  test('a delivery that is in no book is found, at its sink and on its day', async () => {
+  test('a delivery missing from the accounts is found, with its sink and day', async () => {
     setup = await openPastSetup()
     await setup.once()
     const day = today() / DAY - 1
-    expect(setup.tamper(`UPDATE deliveries SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
+    expect(setup.tamper(`UPDATE accounts SET accepted = accepted - 2 WHERE day = ${day}`)).toBe(1)
     await begin()
     const { code, report: found } = await report()
     expect(code).toBe(1)
@@ -85,28 +88,28 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
   })
 })
 
-test('with no daemon running nothing of the budget is kept for live reading', async () => {
+test('without a daemon the command may use the whole rate limit', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.write({ limit: 5 })
-  // As if that run were a minute ago: the walk takes five requests.
-  setup.tamper("DELETE FROM notes WHERE name LIKE 'requests:%'")
+  // As if that run was a minute ago: the comparison needs five requests.
+  setup.tamper("DELETE FROM state WHERE name LIKE 'requests:%'")
   setup.heard()
   expect(await reconcile(setup.context, options(), clock)).toBe(0)
-  // A walk that waits for a permit says so.
+  // A comparison that waits for a permit would say so.
   expect(setup.heard().stderr).toBe('')
 })
 
-test('a workspace that there is none of is wrong usage, and tells which there are', async () => {
+test('an unknown workspace is wrong usage, and the known ones are listed', async () => {
   setup = await openPastSetup()
   expect(await reconcile(setup.context, options({ workspace: 'nope' }), clock)).toBe(2)
   expect(setup.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
 })
 
-describe('what lies before the configured start', () => {
+describe('days before the configured start', () => {
   const half = () => `${dayText(2)}T12:30:00Z`
 
-  test('is no loss: it has a sum of its own, a day of nothing else is not judged, and the way to it is told', async () => {
+  test('are no loss: they have their own sum, are not judged, and the report says how to add them', async () => {
     setup = await openPastSetup({ start: half() })
     await setup.once()
     setup.heard()
@@ -133,7 +136,7 @@ describe('what lies before the configured start', () => {
     )
   })
 
-  test('does not excuse what is not here from after it', async () => {
+  test('do not excuse missing entries after it', async () => {
     setup = await openPastSetup({ start: half() })
     await setup.once()
     setup.tamper(`DELETE FROM keys WHERE at = ${(today() - 2 * DAY + 15 * 3_600_000) * 1000}`)
@@ -143,7 +146,7 @@ describe('what lies before the configured start', () => {
     expect(found.read[1]).toMatchObject({ before_start: 13, unknown: 1, result: 'missing' })
   })
 
-  test('is to be whole where a backfill had it read', () => {
+  test('must be complete if a backfill read them', () => {
     const day = today() / DAY - 2
     const stream = {
       ...{
@@ -172,7 +175,7 @@ describe('what lies before the configured start', () => {
   })
 })
 
-test('it keeps nothing: a second report finds the same', async () => {
+test('a comparison stores nothing: a second one finds the same', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.tamper(`DELETE FROM keys WHERE at < ${(today() - DAY) * 1000}`)
@@ -186,7 +189,7 @@ test('it keeps nothing: a second report finds the same', async () => {
   })
 })
 
-test('where keys may be forgotten only numbers are compared, and that is said', async () => {
+test('if keys may be forgotten only counts are compared, and the report says so', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.tamper(`DELETE FROM keys WHERE at < ${(today() - 2 * DAY) * 1000}`)
@@ -203,7 +206,7 @@ test('where keys may be forgotten only numbers are compared, and that is said', 
   expect(code).toBe(0)
 })
 
-test('types that are not wanted are filtered, not missing', async () => {
+test('unwanted types are filtered, not missing', async () => {
   setup = await openPastSetup({ types: '["auth:*"]' })
   await setup.once()
   setup.heard()
@@ -216,7 +219,7 @@ test('types that are not wanted are filtered, not missing', async () => {
   expect(found.read.some(({ filtered }) => filtered > 0)).toBe(true)
 })
 
-test('today is shown and not judged, and a span of nothing else proves nothing', async () => {
+test('today is shown and not judged, and a span of only today proves nothing', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.heard()
@@ -234,7 +237,7 @@ test('today is shown and not judged, and a span of nothing else proves nothing',
   expect(setup.heard().stdout).toContain('NO RESULT: no day of the span is over yet. Nothing was compared')
 })
 
-test('parts of days are rounded outwards, and said', async () => {
+test('parts of days are rounded outwards, and the command says so', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.heard()
@@ -250,7 +253,7 @@ test('parts of days are rounded outwards, and said', async () => {
   expect(stdout).toContain('2 UTC days')
 })
 
-test('a key that is refused ends it with the reason, and proves nothing', async () => {
+test('a refused key ends the comparison with the reason, and proves nothing', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.mock.setFault('unauthorized', 1)
@@ -260,12 +263,12 @@ test('a key that is refused ends it with the reason, and proves nothing', async 
 })
 
 test.each([false, true])(
-  'a walk that is cut off tells what it had met, as partial, and proves nothing (--json: %s)',
+  'an interrupted comparison prints what it found as partial, and proves nothing (--json: %s)',
   async (json) => {
     setup = await openPastSetup()
     await setup.once()
     setup.heard()
-    // One to find the place, two pages, one to look whether that was all.
+    // One request to find the cursor, two pages, and one to check for the end.
     setup.mock.setFault('unauthorized', { nth: [setup.mock.requests.length + 4] })
     await expect(reconcile(setup.context, options({ json }), clock)).rejects.toThrow(
       'the API key was refused',
@@ -287,7 +290,7 @@ test.each([false, true])(
   },
 )
 
-/** `compare` answers; what it says of the days, the options and the clock is the same each time. */
+/** `compare` answers; days, options and clock are the same each time. */
 function compareWith(compare: () => Promise<Compared>, json = false, by: Clock = clock) {
   const comparing = { compare, endCompare: () => Promise.reject(new Error('it is gone')) }
   const days = { fromDay: 0, toDay: 4 }
@@ -310,7 +313,7 @@ const comparedNow: Compared = {
   ...{ isDone: false, waitsFor: undefined, atUs: DAY * 1000, error: undefined },
 }
 
-test('a walk that the signal cuts off prints what it had met', async () => {
+test('a comparison stopped by a signal prints what it found', async () => {
   setup = await openPastSetup()
   const compare = async () => {
     setup.stop.abort()
@@ -322,13 +325,13 @@ test('a walk that the signal cuts off prints what it had met', async () => {
   expect(stderr).toBe('auditferry: interrupted: no result, and nothing was changed\n')
 })
 
-test('from today without an end is told what the end is, and `now` includes today', async () => {
+test('a span from today without an end is refused with what the end would be, and `now` includes today', async () => {
   setup = await openPastSetup()
   await setup.once()
   setup.heard()
   expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
   expect(setup.heard().stderr).toBe(
-    `error: --to defaults to the last midnight (${dayText(0)}); to show today without a verdict, add --to ${dayText(-1)}, or --to now\n`,
+    `error: --from is not before --to, which defaults to the last midnight (${dayText(0)}): to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
   )
   const { code, report: found } = await report({ to: 'now' })
   expect(code).toBe(0)
@@ -336,7 +339,7 @@ test('from today without an end is told what the end is, and `now` includes toda
   expect(setup.heard().stderr).toBe('')
 })
 
-test('a daemon that stops under the walk ends it with what to do next', async () => {
+test('a daemon that stops during the comparison ends it with what to do next', async () => {
   setup = await openPastSetup()
   const compare = () => Promise.reject(new ConnectorError('aborted', 'Stopped'))
   await expect(compareWith(compare)).rejects.toThrow(
@@ -344,7 +347,7 @@ test('a daemon that stops under the walk ends it with what to do next', async ()
   )
 })
 
-test('an API that cannot be read ends it with the reason, and what it had met is printed', async () => {
+test('an unreadable API ends the comparison with the reason, and what it found is printed', async () => {
   setup = await openPastSetup()
   const error = { code: 'timeout', message: 'acme audit could not be read to the end' } as const
   const compare = async () => ({ ...comparedNow, isDone: true, error })
@@ -352,7 +355,7 @@ test('an API that cannot be read ends it with the reason, and what it had met is
   expect(JSON.parse(setup.heard().stdout)).toMatchObject({ partial: true, ok: false, read: [{ fetched: 4 }] })
 })
 
-test('a line while it walks says how far it is, and why it waits', async () => {
+test('a progress line says how far the comparison is, and why it waits', async () => {
   setup = await openPastSetup()
   let now = 0
   const slow: Clock = { ...clock, elapsed: () => (now += 5_000) }
@@ -378,7 +381,7 @@ test('a line while it walks says how far it is, and why it waits', async () => {
   expect(stdout).toBe('')
 })
 
-describe('of the history', () => {
+describe('days of the history', () => {
   const today = 20_000
   const even = { fetched: 3, known: 3, changed: 0, filtered: 0, malformed: 0, early: 0, unknown: 0 }
   const lost = { ...even, known: 2, unknown: 1 }
@@ -409,7 +412,7 @@ describe('of the history', () => {
   }
   const text = (ago: number) => new Date((today - ago) * DAY).toISOString().slice(0, 10)
 
-  test('a day of which entries only changed is called changed, and is not even', () => {
+  test('with changed entries are called changed, and are not even', () => {
     const report = found([even, changed, even, even])
     expect(report.read.map(({ result }) => result)).toEqual(['even', 'changed', 'even', 'even'])
     expect(report.ok).toBe(false)
@@ -419,7 +422,7 @@ describe('of the history', () => {
     expect(shown).not.toContain('arrives without a backfill:')
   })
 
-  test('a backfill is bid for the days that need one, and for none that is read again by itself', () => {
+  test('get a backfill suggested if they need one, and not if lookback reads them again', () => {
     const report = found([even, lost, even, even, lost, changed])
     const shown = reportText(report)
     expect(shown).toContain('1 entry has changed')
@@ -428,7 +431,7 @@ describe('of the history', () => {
     expect(reportText(found([even, even, lost]))).not.toContain('auditferry backfill')
   })
 
-  test('when reading began is what the journal says, whatever the configuration has now', () => {
+  test('count as read again from the start that the journal recorded, whatever the configuration has now', () => {
     const days = [even, even, lost, even]
     const begun = (ago: number) => found(days, (today - ago) * DAY * 1000 + 1).sources[0]?.read_again_from
     expect(found(days).sources[0]?.read_again_from).toBe(text(2))
@@ -436,7 +439,7 @@ describe('of the history', () => {
     expect(begun(0)).toBeNull()
   })
 
-  test('days before the one that reading may have begun on, or that leave the span just now, are not taken for read again', () => {
+  test('do not count as read again if they are before a possible start of reading, or are about to leave the lookback', () => {
     const now = today * DAY + 20 * 3_600_000
     const from = (start: Start, reread = 2 * DAY, startUs?: number) =>
       lookbackFrom(
@@ -448,7 +451,7 @@ describe('of the history', () => {
       )
     expect(from({ kind: 'span', ms: 7 * DAY })).toBe((today - 1) * DAY)
     expect(from({ kind: 'time', atUs: 0 }, 2 * DAY + DAY / 2)).toBe((today - 2) * DAY)
-    // That day is asked for from its midnight on, each time.
+    // That day is always requested from its midnight on.
     expect(from({ kind: 'time', atUs: ((today - 2) * DAY + 1) * 1000 }, 9 * DAY)).toBe((today - 2) * DAY)
     expect(from({ kind: 'span', ms: DAY })).toBe((today - 1) * DAY)
     expect(from({ kind: 'latest' })).toBeUndefined()

@@ -1,10 +1,10 @@
-// Two of `reconcile` before one daemon: the second is told so and goes, the first is not disturbed.
+// Two `reconcile` commands with one daemon: the second is refused, and the first goes on.
 import { expect, test } from 'vitest'
 import { reconcile } from '../../../../src/cli/reconcile/reconcile.ts'
 import { connectControl } from '../../../../src/control/client.ts'
 import { DAY, dayText, openPastSetup, today } from '../past-setup.ts'
 
-test('while one walks another is refused at once with what to do, and walks once the first has ended', async () => {
+test('while one runs another is refused at once with what to do, and works once the first has ended', async () => {
   const setup = await openPastSetup()
   try {
     await setup.daemon()

@@ -1,4 +1,5 @@
-// The dead letters' and the quarantine's commands: with the journal to themselves, and through a daemon that holds it.
+// The commands for dead letters and quarantine: with
+// the journal to themselves, and through a daemon.
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -44,7 +45,7 @@ afterEach(async () => {
   setup.remove()
 })
 
-/** A daemon, as far as the commands see one. */
+/** A daemon, as far as the commands see it. */
 async function startDaemon(): Promise<Journal> {
   held = await setup.openJournal()
   const { registry, metrics, taps } = openRegistrySetup()
@@ -59,12 +60,12 @@ async function startDaemon(): Promise<Journal> {
 const options = (more: object = {}) => ({ config: setup.config, id: [], ...more })
 const raw = (n: number) => Buffer.from(entriesOf([spec(n, { body: 'planted-content' })]).raw(0)).toString()
 
-describe.each(['none running', 'through a daemon'])('%s', (how) => {
+describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   beforeEach(async () => {
     if (how === 'through a daemon') await startDaemon()
   })
 
-  test('a type however long is cut in what list and show print, and never in half a character', async () => {
+  test('list and show cut a long type, and never within a character', async () => {
     const journal = held ?? (await setup.openJournal())
     const long = { time: '2026-11-21T12:34:56+02:00', type: `${'t'.repeat(79)}${'\u{1f4dc}'.repeat(35_000)}` }
     await journal.append(part([spec(5, long)]))
@@ -82,13 +83,13 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stdout).toMatch(/^type +t{79}…$/m)
   })
 
-  test('list tells each with its reason, and no content', async () => {
+  test('list prints each dead letter with its reason, without content', async () => {
     expect(await listLetters(setup.context, options())).toBe(0)
     const { stdout } = setup.heard()
     expect(stdout.split('\n')).toHaveLength(8)
     expect(stdout).toMatch(/^ID {2}SINK {2}SOURCE {6}TIME \(UTC\) {2}/)
     expect(stdout).toContain('acme audit')
-    // What a receiver says must not command the terminal.
+    // The receiver's text must not control the terminal.
     expect(stdout).toContain('Splunk said: \\u{1b}[31mno')
     expect(stdout).not.toContain('planted')
     await listLetters(setup.context, options({ limit: 1 }))
@@ -99,7 +100,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stdout).toBe('no dead letters match these options\n')
   })
 
-  test('a list of ids that is cut blames none of those that it did not come to', async () => {
+  test('a list of ids that was cut does not report ids beyond its end as missing', async () => {
     const journal = held ?? (await setup.openJournal())
     const bytes = Buffer.from('{}')
     const more = ['cd', 'ef'].map((sha) => ({
@@ -120,7 +121,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     }
   })
 
-  test('show tells all but the content, and with --content the content alone, byte for byte', async () => {
+  test('show prints everything but the content, and with --content only the content, byte for byte', async () => {
     expect(await showLetter(setup.context, { config: setup.config, content: false }, 1)).toBe(0)
     const { stdout } = setup.heard()
     expect(stdout).toContain(uuid(2))
@@ -131,7 +132,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stderr).toContain('no dead letter 99')
   })
 
-  test('retry puts back by id, and tells of ids that are none', async () => {
+  test('retry puts dead letters back by id, and reports unknown ids', async () => {
     expect(await retryLetters(setup.context, options({ id: [2, 99] }))).toBe(1)
     const { stdout, stderr } = setup.heard()
     expect(stdout).toContain("1 dead letter put back at the journal's end")
@@ -143,11 +144,19 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect((await journal.deadLetters({})).map(({ id }) => id)).toEqual([1])
   })
 
-  test('retry takes all of a sink, and needs to be told which', async () => {
+  test('retry takes all of a sink, and requires a choice', async () => {
     expect(await retryLetters(setup.context, options())).toBe(2)
     expect(setup.heard().stderr).toContain('which to retry?')
     expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(0)
     expect(setup.heard().stdout).toContain('2 dead letters put back')
+  })
+
+  test('retry of an unknown id says only that', async () => {
+    expect(await retryLetters(setup.context, options({ id: [99_999] }))).toBe(1)
+    expect(setup.heard()).toMatchObject({
+      stdout: '',
+      stderr: 'auditferry: no dead letter 99999: see dead-letters list\n',
+    })
   })
 
   test.each([
@@ -155,7 +164,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     ['types', "types: ['*', '!user:create_query']"],
     ['deny', 'deny: { body: [planted-content] }'],
   ])(
-    'a letter that its sink no longer wants by its %s is not put back, and that is told',
+    'a dead letter that its sink no longer takes because of its %s is not put back, and the command says so',
     async (key, setting) => {
       await control?.close()
       await held?.close()
@@ -202,7 +211,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stdout).toBe(`${lines[1] ?? ''}\n`)
   })
 
-  test('an export to standard output that cannot be written says why', async () => {
+  test('an export to an unwritable standard output says why', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOSPC' }))
     const exporting = exportLetters({ ...setup.context, print }, options(), '-')
     await expect(exporting).rejects.toThrow('Cannot write to standard output: the disk is full')
@@ -212,7 +221,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     ['ENOSPC', 'the disk is full'],
     ['EDQUOT', 'no room left (EDQUOT)'],
     ['EIO', 'EIO'],
-  ])('content that cannot be shown (%s) is no bug: it says why', async (code, why) => {
+  ])('content that cannot be printed (%s) is reported with the reason, not as a bug', async (code, why) => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code }))
     const shown = { config: setup.config, content: true }
     const reported = { code: 'misconfigured', message: `Cannot write to standard output: ${why}` }
@@ -220,14 +229,14 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     await expect(showQuarantine({ ...setup.context, print }, shown, 1)).rejects.toMatchObject(reported)
   })
 
-  test('a reader that wants no more of what is shown is no failure', async () => {
+  test('a closed pipe while showing content is no failure', async () => {
     const print = () => Promise.reject(Object.assign(new Error('no'), { code: 'EPIPE' }))
     const shown = { config: setup.config, content: true }
     expect(await showLetter({ ...setup.context, print }, shown, 1)).toBe(0)
     expect(await showQuarantine({ ...setup.context, print }, shown, 1)).toBe(0)
   })
 
-  test('export overwrites nothing and leaves nothing half done', async () => {
+  test('export overwrites no file and leaves none half written', async () => {
     const file = join(setup.folder, 'precious')
     writeFileSync(file, 'precious')
     await expect(exportLetters(setup.context, options(), file)).rejects.toThrow('not overwritten')
@@ -236,7 +245,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(existsSync(join(file, 'below'))).toBe(false)
   })
 
-  test('list --json tells each as one object a line, as export does and without content; what is no data goes elsewhere', async () => {
+  test('list --json prints one object per line like export, without content; notices go to standard error', async () => {
     const facts = (text: string) =>
       text
         .trim()
@@ -261,7 +270,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(setup.heard().stdout).toBe('')
   })
 
-  test('the quarantine is listed and shown without its bytes, and exported with them', async () => {
+  test('quarantine is listed and shown without bytes, and exported with them', async () => {
     expect(await listQuarantine(setup.context, options())).toBe(0)
     expect(await showQuarantine(setup.context, { config: setup.config, content: false }, 1)).toBe(0)
     const { stdout } = setup.heard()
@@ -275,7 +284,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await showQuarantine(setup.context, { config: setup.config, content: true }, 9)).toBe(1)
   })
 
-  test('quarantine drop needs --yes or explicit ids, and tells of ids that are none', async () => {
+  test('quarantine drop needs --yes or explicit ids, and reports unknown ids', async () => {
     expect(await dropQuarantine(setup.context, options())).toBe(2)
     expect(setup.heard().stderr).toContain('say --yes')
     expect(await dropQuarantine(setup.context, options({ id: [9] }))).toBe(1)
@@ -299,7 +308,7 @@ test('a journal in use without a socket is a clear error', async () => {
   )
 })
 
-test('a journal that is not there is named by its whole path: a relative one begins at the folder of the configuration', async () => {
+test('a missing journal is reported with its full path, relative to the folder of the configuration', async () => {
   const name = `not-there-${process.pid}.db`
   const text = readFileSync(setup.config, 'utf8').replace(setup.path, `./${name}`)
   writeFileSync(setup.config, text)
@@ -308,7 +317,7 @@ test('a journal that is not there is named by its whole path: a relative one beg
   )
 })
 
-test('where nothing has run there is no journal, and none is made', async () => {
+test('before the first run there is no journal, and the command creates none', async () => {
   setup.remove()
   setup = openSetup()
   await expect(listLetters(setup.context, options())).rejects.toThrow(
@@ -322,8 +331,8 @@ describe.each([
   ['retry', (sink: string) => retryLetters(setup.context, options({ sink }))],
   ['drop', (sink: string) => dropLetters(setup.context, options({ sink, yes: true }))],
   ['export', (sink: string) => exportLetters(setup.context, options({ sink }), '-')],
-])('%s of a sink', (verb, ask) => {
-  test('that there is none of is wrong usage, and tells which there are', async () => {
+])('%s by sink', (verb, ask) => {
+  test('is wrong usage for an unknown sink, and lists the known ones', async () => {
     expect(await ask('nope')).toBe(2)
     expect(setup.heard()).toEqual({
       stdout: '',
@@ -331,7 +340,7 @@ describe.each([
     })
   })
 
-  test('that left the configuration reaches its letters', async () => {
+  test('works for the dead letters of a removed sink', async () => {
     writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: siem', 'name: other'))
     expect(await ask('siem')).toBe(verb === 'retry' ? 1 : 0)
     setup.heard()
@@ -341,27 +350,27 @@ describe.each([
   })
 })
 
-test('an id that is not there is told by list too', async () => {
+test('list reports unknown ids too', async () => {
   expect(await listLetters(setup.context, options({ id: [99] }))).toBe(1)
   expect(setup.heard().stderr).toContain('no dead letter 99')
   expect(await listQuarantine(setup.context, options({ id: [99] }))).toBe(1)
   expect(setup.heard().stderr).toContain('nothing quarantined under 99')
 })
 
-test('while the file is at fault the names are those of the daemon', async () => {
+test('while the file is invalid the known names come from the daemon', async () => {
   await startDaemon()
   writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}nonsense: true\n`)
   expect(await listLetters(setup.context, options({ sink: 'nope' }))).toBe(2)
   expect(setup.heard().stderr).toContain('there is no sink nope; there are archive, siem')
 })
 
-test('a letter of a sink that left the configuration stays, and is told', async () => {
+test('a dead letter of a removed sink stays, and the command says so', async () => {
   writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: siem', 'name: other'))
   expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(1)
   expect(setup.heard().stderr).toContain('2 dead letters left where they are: siem is not in')
 })
 
-test('letters by the thousand are put back in chunks, each once', async () => {
+test('thousands of dead letters are put back in steps, each once', async () => {
   const journal = await startDaemon()
   const many = Array.from({ length: 1200 }, (_, i) => spec(100 + i))
   const { part } = await import('../../../contract/journal-parts.ts')
@@ -373,7 +382,7 @@ test('letters by the thousand are put back in chunks, each once', async () => {
   expect(await journal.deadLetters({})).toEqual([])
 })
 
-test('through a daemon, a faulty configuration does not hide the dead letters', async () => {
+test('through a daemon, an invalid configuration does not hide the dead letters', async () => {
   const text = readFileSync(setup.config, 'utf8')
   const spoil = () => writeFileSync(setup.config, `${text}nonsense: true\n`)
   spoil()
@@ -387,7 +396,7 @@ test('through a daemon, a faulty configuration does not hide the dead letters', 
   expect(stderr).toContain('is invalid; a running daemon')
 })
 
-test('an export of none makes no file, and says so', async () => {
+test('an empty export creates no file, and says so', async () => {
   const file = join(setup.folder, 'none.ndjson')
   expect(await exportLetters(setup.context, options({ sink: 'archive' }), file)).toBe(0)
   expect(setup.heard().stderr).toBe(`auditferry: no dead letters to export: ${file} was not made\n`)

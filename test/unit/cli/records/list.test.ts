@@ -1,4 +1,4 @@
-// What `list` shows of what was set aside, and whether it says that there is more.
+// What `list` prints of dead letters and quarantine, and whether it says that there are more.
 import { expect, test } from 'vitest'
 import { showList, Sums } from '../../../../src/cli/records/list.ts'
 import type { CommandContext } from '../../../../src/cli/shared/world.ts'
@@ -9,10 +9,10 @@ async function shown(found: number, limit: number, json: boolean) {
     stdout: (text: string) => void (reported.stdout += text),
     stderr: (text: string) => void (reported.stderr += text),
   } as CommandContext
-  const letters = Array.from({ length: found }, (_, n) => `letter-${n}`)
+  const items = Array.from({ length: found }, (_, n) => `item-${n}`)
   async function* pages() {
-    yield letters.slice(0, 1)
-    yield letters.slice(1)
+    yield items.slice(0, 1)
+    yield items.slice(1)
   }
   const sums = new Sums<string>({
     kindOf: () => ({}),
@@ -28,12 +28,12 @@ async function shown(found: number, limit: number, json: boolean) {
 }
 
 test.each([false, true])(
-  'a list as long as its limit says nothing of more, a longer one does (as data: %s)',
+  'a list exactly as long as its limit mentions no more, a longer one does (--json: %s)',
   async (json) => {
     const [whole, cut] = [await shown(2, 2, json), await shown(3, 2, json)]
     expect(whole.stdout + whole.stderr).not.toContain('there are more')
     expect(cut.stdout + cut.stderr).toContain('there are more than these 2')
-    expect(cut.stdout).toContain('letter-1')
-    expect(cut.stdout).not.toContain('letter-2')
+    expect(cut.stdout).toContain('item-1')
+    expect(cut.stdout).not.toContain('item-2')
   },
 )

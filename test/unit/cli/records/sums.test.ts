@@ -1,4 +1,4 @@
-// How much was set aside, of which kind, and only what is meant of it: dead letters and quarantine alike.
+// Sums by kind and filters, for dead letters and quarantine alike.
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
   dropLetters,
@@ -16,7 +16,10 @@ const element = (n: number, reason: 'no_id' | 'too_large') => ({
   ...{ reason, bytes: Buffer.from(`planted-${n}`), totalBytes: 9, sha256: String(n).padStart(64, '0') },
 })
 
-/** Of siem 700 letters of audit and one of the history, of another code; in quarantine 3 and 2 of audit, 1 of the history. */
+/**
+ * For siem 700 dead letters of audit and one of the history with
+ * another code. In quarantine 3 and 2 of audit, 1 of the history.
+ */
 beforeEach(async () => {
   setup = openSetup()
   const journal = await setup.openJournal()
@@ -36,7 +39,7 @@ afterEach(() => setup.remove())
 const options = (more: object = {}) => ({ config: setup.config, id: [], ...more })
 const lines = () => setup.heard().stdout.trimEnd().split('\n')
 
-test('a list ends with how many there are in all, by kind, the most first', async () => {
+test('a list ends with the total and the sums by kind, largest first', async () => {
   expect(await listLetters(setup.context, options({ limit: 2 }))).toBe(0)
   expect(lines().slice(3)).toEqual([
     'there are more than these 2: a larger --limit shows them, dead-letters export writes all of them into a file',
@@ -56,7 +59,7 @@ test('a list ends with how many there are in all, by kind, the most first', asyn
   ])
 })
 
-test('--sums tells these alone, also as data', async () => {
+test('--sums prints only the sums, also with --json', async () => {
   await listQuarantine(setup.context, options({ sums: true }))
   expect(lines()[0]).toBe('5 quarantined elements, 45 B')
   await listQuarantine(setup.context, options({ sums: true, json: true }))
@@ -71,7 +74,7 @@ test('--sums tells these alone, also as data', async () => {
   })
 })
 
-test('as data a list has its objects alone, and none is lost to the sums', async () => {
+test('--json prints only objects, and the sums lose none', async () => {
   await listLetters(setup.context, options({ json: true, limit: 600 }))
   const { stdout, stderr } = setup.heard()
   expect(stdout.trimEnd().split('\n')).toHaveLength(600)
@@ -84,7 +87,7 @@ test.each([
   [{ code: 'refused', limit: 1000 }, 700],
   [{ code: 'refused', limit: 3 }, 3],
   [{ workspace: 'acme', source: 'audit', code: 'too_large' }, 0],
-])('letters by %j: so many are listed, exported, put back, let go', async (filter, count) => {
+])('dead letters by %j: list, export and drop select the same', async (filter, count) => {
   await listLetters(setup.context, options({ json: true, ...filter }))
   expect(lines().filter((line) => line !== '')).toHaveLength(count)
   await exportLetters(setup.context, options(filter), '-')
@@ -94,14 +97,14 @@ test.each([
 })
 
 test.each([{ workspace: 'acme' }, { source: 'history.usage' }, { code: 'refused' }])(
-  'retry needs no sink where %j says what is meant',
+  'retry needs no sink if %j selects the dead letters',
   async (filter) => {
     expect(await retryLetters(setup.context, options(filter))).toBe(0)
     expect(setup.heard().stdout).toMatch(/^[1-9]\d* dead letters? put back/)
   },
 )
 
-test('retry puts back of a sink what is meant', async () => {
+test('retry of a sink puts back only the selected ones', async () => {
   await retryLetters(setup.context, options({ sink: 'siem', source: 'history.usage' }))
   expect(setup.heard().stdout).toContain('1 dead letter put back')
   await listLetters(setup.context, options({ sums: true, json: true }))
@@ -112,7 +115,7 @@ test.each([
   [{ source: 'history.usage' }, 1],
   [{ reason: 'no_id' }, 4],
   [{ workspace: 'acme', reason: 'too_large' }, 1],
-])('what is quarantined by %j: so many are listed, exported, let go', async (filter, count) => {
+])('quarantine by %j: list, export and drop select the same', async (filter, count) => {
   await listQuarantine(setup.context, options({ json: true, ...filter }))
   expect(lines()).toHaveLength(count)
   await exportQuarantine(setup.context, options(filter), '-')
@@ -121,7 +124,7 @@ test.each([
   expect(setup.heard().stdout).toMatch(new RegExp(`^${count} quarantined elements? dropped\n$`))
 })
 
-/** What another workspace has beside that: a letter and a malformed element. */
+/** Adds a dead letter and a malformed element of another workspace. */
 async function addOfAnother() {
   const journal = await setup.openJournal()
   const stream = { workspace: 'other', source: 'audit' } as const
@@ -132,7 +135,7 @@ async function addOfAnother() {
   await journal.close()
 }
 
-test('what is let go or put back of one workspace is none of another, also of one that left the configuration', async () => {
+test('drop and retry by workspace leave other workspaces alone, also one that was removed', async () => {
   await addOfAnother()
   await dropQuarantine(setup.context, options({ workspace: 'other', yes: true }))
   await retryLetters(setup.context, options({ workspace: 'other' }))
@@ -141,7 +144,7 @@ test('what is let go or put back of one workspace is none of another, also of on
   expect(setup.heard().stdout).toBe('1 dead letter dropped\n')
 })
 
-test('no more is let go or put back than --limit says', async () => {
+test('--limit limits how many are dropped or put back', async () => {
   await retryLetters(setup.context, options({ sink: 'siem', limit: 3 }))
   await dropLetters(setup.context, options({ yes: true, limit: 4 }))
   await dropQuarantine(setup.context, options({ yes: true, limit: 2 }))
@@ -152,7 +155,7 @@ test('no more is let go or put back than --limit says', async () => {
   expect(lines()[0]).toMatch(/^694 dead letters, /)
 })
 
-test('without --yes nothing unnamed is let go, however the command line says no', async () => {
+test('without --yes or ids nothing is dropped', async () => {
   for (const yes of [false, undefined]) {
     expect(await dropLetters(setup.context, options({ sink: 'siem', yes }))).toBe(2)
     expect(await dropQuarantine(setup.context, options({ yes }))).toBe(2)
@@ -160,7 +163,7 @@ test('without --yes nothing unnamed is let go, however the command line says no'
   expect(setup.heard().stdout).toBe('')
 })
 
-test('ids that --limit leaves out are not told to be gone', async () => {
+test('ids beyond --limit are not reported as missing', async () => {
   await listLetters(setup.context, options({ json: true, limit: 2 }))
   const id = lines().map((line) => (JSON.parse(line) as { id: number }).id)
   setup.heard()
@@ -168,21 +171,21 @@ test('ids that --limit leaves out are not told to be gone', async () => {
   expect(setup.heard()).toEqual({ stdout: '1 dead letter dropped\n', stderr: '' })
 })
 
-test('a list that was not cut tells which ids are not there, also where it is as long as --limit', async () => {
+test('an uncut list reports missing ids, also if it is exactly as long as --limit', async () => {
   await listLetters(setup.context, options({ json: true, limit: 1 }))
   const { id } = JSON.parse(lines()[0] ?? '') as { id: number }
   expect(await listLetters(setup.context, options({ id: [id, 99_999], limit: 1 }))).toBe(1)
   expect(setup.heard().stderr).toContain('no dead letter 99999: ')
 })
 
-test('a letter that the other options do not mean is not told to be gone', async () => {
+test('a dead letter that the other options exclude is not reported as missing', async () => {
   await listLetters(setup.context, options({ json: true, limit: 1 }))
   const { id } = JSON.parse(lines()[0] ?? '') as { id: number }
   expect(await dropLetters(setup.context, options({ id: [id], code: 'nope' }))).toBe(1)
   expect(setup.heard().stderr).toContain(`no dead letter ${id} that the other options mean too: `)
 })
 
-test('a code that no letter has is told with those that there are and fails each command, beside what it says anyway; with no letter at all it does not', async () => {
+test('an unknown code is reported with the known ones and fails each command; with no dead letter at all it does not', async () => {
   const reported = 'auditferry: no dead letter has the code nope; known codes: refused, too_large\n'
   const nope = options({ code: 'nope', json: true, yes: true })
   const commands = [
@@ -203,7 +206,7 @@ test('a code that no letter has is told with those that there are and fails each
   expect(setup.heard()).toEqual({ stdout: '', stderr: '' })
 })
 
-test('where nothing matches the options, that is told as there being nothing only where there is nothing', async () => {
+test('a filter without a match says so, and says that there is nothing only if there is nothing', async () => {
   await listLetters(setup.context, options({ code: 'nope' }))
   await retryLetters(setup.context, options({ code: 'nope' }))
   await listQuarantine(setup.context, options({ reason: 'unreadable_page' }))
@@ -228,7 +231,7 @@ test('where nothing matches the options, that is told as there being nothing onl
 test.each([
   ['dead letters', listLetters],
   ['quarantine', listQuarantine],
-])('a workspace that there is none of is wrong usage: %s', async (_, list) => {
+])('an unknown workspace is wrong usage: %s', async (_, list) => {
   expect(await list(setup.context, options({ workspace: 'nope' }))).toBe(2)
   expect(setup.heard()).toEqual({
     stdout: '',

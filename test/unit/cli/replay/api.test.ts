@@ -1,4 +1,5 @@
-// `replay` where the journal no longer keeps all: which days come from where, what is begun at the daemon, and what is said without one.
+// `replay` if the journal has only part of the span: which days come from where,
+// what the daemon is asked to do, and what the command does without a daemon.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { shortText } from '../../../../src/cli/replay/text.ts'
@@ -36,7 +37,7 @@ let journal: Journal
 let control: Control | undefined
 let now = 0
 let daemonRig: ReturnType<typeof openRegistrySetup>
-/** A minute a sleep: whatever waits, it is soon over. */
+/** Sleeps pass virtual time, so that waiting ends soon. */
 const clock = {
   now: () => START_US / 1000 + 5 * 86_400_000,
   elapsed: () => now,
@@ -48,7 +49,7 @@ const options = (more: object = {}) => ({
   ...more,
 })
 
-/** Three entries of the first day, dropped since; one of the second, kept. Both sinks had them. */
+/** Three entries of the first day, since dropped, and one of the second, kept. Both sinks have them. */
 beforeEach(async () => {
   setup = openSetup()
   journal = await setup.openJournal(['siem', 'archive'], 200)
@@ -64,7 +65,7 @@ afterEach(async () => {
   setup.remove()
 })
 
-/** Of one stream. */
+/** A request for one stream. */
 interface Request {
   readonly sink: string
   readonly stream: Stream
@@ -78,7 +79,7 @@ class FakeReplays implements Jobs {
   reported: Partial<Omit<Job, 'asked'>> = { endedAt: 1 }
   refuse = false
   joins: number | undefined
-  /** live reading is here, µs */
+  /** how far live reading is, in µs */
   readTo = Infinity
 
   constructor(readable: readonly Stream[]) {
@@ -122,7 +123,7 @@ class FakeReplays implements Jobs {
   }
 }
 
-/** Of one stream, by another command. */
+/** Starts a replay of one stream, as another command would. */
 const started = (replays: FakeReplays, { stream, spans, ...more }: Request) =>
   replays.replay({ ...more, reads: [{ stream, spans }] })
 
@@ -136,7 +137,7 @@ async function running(readable: readonly Stream[] = [audit]): Promise<FakeRepla
   return jobs
 }
 
-test('a day that is no longer whole in the journal is read from the API, the others come from the journal', async () => {
+test('a day that the journal has only in part is read from the API, other days come from the journal', async () => {
   const replays = await running()
   expect(await replay(setup.context, options(), clock)).toBe(0)
   expect(replays.requests).toEqual([{ sink: 'siem', stream: audit, spans: [FIRST], startedAt: clock.now() }])
@@ -148,7 +149,7 @@ test('a day that is no longer whole in the journal is read from the API, the oth
   )
 })
 
-test('what is left of such a day in the journal is not sent from there, and a part of a day is asked for as it was told', async () => {
+test("the journal's part of such a day is not sent, and part of a day is requested as given", async () => {
   await journal.append(part([spec(5)]))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
   const replays = await running()
@@ -157,7 +158,7 @@ test('what is left of such a day in the journal is not sent from there, and a pa
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
 
-test('where the journal keeps all that it took in, the API is not asked, whatever is owed still', async () => {
+test('the API is not asked for days that the journal has whole, even if entries are still pending', async () => {
   await journal.append(part([second(6)]))
   const replays = await running()
   expect(await replay(setup.context, options({ from: '2026-02-01' }), clock)).toBe(0)
@@ -165,7 +166,7 @@ test('where the journal keeps all that it took in, the API is not asked, whateve
   expect(setup.heard().stdout).toContain('1 entry (121 B)')
 })
 
-test('a dry run tells by source and day what would come from where, and begins nothing', async () => {
+test('a dry run lists by source and day what would come from where, and starts nothing', async () => {
   const replays = await running()
   expect(await replay(setup.context, options({ dryRun: true }), clock)).toBe(0)
   expect(replays.requests).toEqual([])
@@ -178,7 +179,7 @@ test('a dry run tells by source and day what would come from where, and begins n
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
-test('--only api reads the whole span, --only journal asks the API nothing', async () => {
+test('--only api reads the whole span, --only journal sends no request', async () => {
   const replays = await running()
   expect(await replay(setup.context, options({ only: 'api' }), clock)).toBe(0)
   expect(replays.requests[0]?.spans).toEqual([{ fromUs: START_US, toUs: START_US + 2 * DAY_US }])
@@ -188,7 +189,7 @@ test('--only api reads the whole span, --only journal asks the API nothing', asy
   expect(idsOf(await journal.take('siem', plenty))).toEqual([uuid(4)])
 })
 
-test('an order that the daemon refuses ends the command before anything is sent', async () => {
+test('a request that the daemon refuses ends the command before anything is sent', async () => {
   const replays = await running()
   replays.refuse = true
   await expect(replay(setup.context, options(), clock)).rejects.toThrow('another span is under way')
@@ -196,19 +197,19 @@ test('an order that the daemon refuses ends the command before anything is sent'
 })
 
 test.each([
-  [false, /those of one more step.*\n.*replay from the API \(acme audit\) continues/],
+  [false, /those of one more step.*sends it twice\n.*replay from the API \(acme audit\) continues/],
   [true, /^$/],
 ])(
-  'where the journal’s part breaks off, what goes on without the command is told (dry run: %s)',
+  "if the journal's part fails, the command says what goes on without it (dry run: %s)",
   async (dryRun, reported) => {
     await running()
-    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('disk_failed', 'broke off')) })
+    Object.assign(journal, { replay: () => Promise.reject(new ConnectorError('unreachable', 'broke off')) })
     await expect(replay(setup.context, options({ dryRun }), clock)).rejects.toThrow('broke off')
     expect(setup.heard().stderr).toMatch(reported)
   },
 )
 
-test('all streams are asked for at once, so that none starts where one is refused', async () => {
+test('all streams are requested at once, so that none starts if one is refused', async () => {
   const usage: Stream = { workspace: 'acme', source: 'history.usage' }
   const replays = await running([audit, usage])
   const asked: ReplayRequest[] = []
@@ -221,28 +222,28 @@ test('all streams are asked for at once, so that none starts where one is refuse
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
-test('one that another command began in the very same instant is joined all the same', async () => {
+test('a replay that another command started in the same instant is joined too', async () => {
   const replays = await running()
   replays.joins = clock.now()
   expect(await replay(setup.context, options(), clock)).toBe(1)
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
-test('the same command once more joins the replay, and does not send what the journal keeps a second time', async () => {
+test("the same command again joins the replay, and does not send the journal's part twice", async () => {
   const replays = await running()
   replays.joins = 77
   expect(await replay(setup.context, options({ to: '2026-02-01' }), clock)).toBe(0)
   expect(await replay(setup.context, options(), clock)).toBe(1)
   expect(await journal.take('siem', plenty)).toBeUndefined()
   const { stdout, stderr } = setup.heard()
-  // The journal has the second day, and the command before may have meant the first alone.
+  // The journal has the second day, and the earlier command may have included only the first.
   expect(stderr.match(/The command that started the replay may not have sent them/g)).toHaveLength(1)
   expect(stdout).toContain('Joined the running replay of ')
   expect(stdout).toContain('--only journal sends that again')
   expect(stdout).toContain('from the API: done: 3 read')
 })
 
-test('a wider command beside a narrower one sends what the journal keeps of the other sources', async () => {
+test("a wider command beside a narrower one sends the journal's part of the other sources", async () => {
   const usage: Stream = { workspace: 'acme', source: 'history.usage' }
   await journal.append(part([second(7)], { stream: usage }))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
@@ -255,7 +256,7 @@ test('a wider command beside a narrower one sends what the journal keeps of the 
   expect(setup.heard().stdout).toContain('Joined the running replay of acme audit: ')
 })
 
-test('a day that the journal drops between the plan and the sending is told, and the command fails', async () => {
+test('a day that the journal drops between planning and sending is reported, and the command fails', async () => {
   const replays = await running()
   const begin = replays.replay.bind(replays)
   replays.replay = async (request) => {
@@ -272,7 +273,7 @@ test('a day that the journal drops between the plan and the sending is told, and
   )
 })
 
-test('with no daemon the journal gives what it has, and the rest is told; --only api needs one', async () => {
+test("without a daemon the journal's part is sent and the rest is reported; --only api needs a daemon", async () => {
   await journal.close()
   expect(await replay(setup.context, options(), clock)).toBe(1)
   const { stdout, stderr } = setup.heard()
@@ -289,7 +290,7 @@ test('with no daemon the journal gives what it has, and the rest is told; --only
   journal = await setup.openJournal(['siem', 'archive'], 200)
 })
 
-test('days that are left out are told: which, how many, and how to have them', async () => {
+test('skipped days are reported: which, how many, and how to get them', async () => {
   await running()
   const span = { from: '2026-01-29', to: '2026-02-08', dryRun: true }
   expect(await replay(setup.context, options(span), clock)).toBe(0)
@@ -307,7 +308,7 @@ test('days that are left out are told: which, how many, and how to have them', a
   )
 })
 
-test('a source that has no days yet is told too, today as well, and one that nobody reads', async () => {
+test('a source without any days is reported too, also for today, and so is a source that no workspace reads', async () => {
   const text = readFileSync(setup.config, 'utf8')
   writeFileSync(setup.config, text.replace('audit: {}', 'audit: {}, history: {}, vault: { projects: true }'))
   await running()
@@ -335,7 +336,7 @@ test('a source that has no days yet is told too, today as well, and one that nob
   )
 })
 
-test('a dry run has a row for a day of which the journal gives nothing, since all of it is owed still', async () => {
+test('a dry run has a row for a day that is entirely pending', async () => {
   await journal.append(part([spec(6, { at: START_US + 2 * DAY_US })]))
   await running()
   const span = { dryRun: true, from: '2026-02-01', to: '2026-02-03' }
@@ -343,7 +344,7 @@ test('a dry run has a row for a day of which the journal gives nothing, since al
   expect(setup.heard().stdout).toMatch(/^acme {7}audit {3}2026-02-02 {2}0 {13}-$/m)
 })
 
-test('days that are not whole are told one by one where others lie between them, the first few', () => {
+test('incomplete days with others in between are listed one by one, the first few', () => {
   const from = START_US / DAY_US
   const short = [0, 1, 3].map((i) => ({
     stream: audit,
@@ -359,7 +360,7 @@ test('days that are not whole are told one by one where others lie between them,
   expect(shortText(many, () => '')).toContain('2026-02-14 and 2 days more, the journal')
 })
 
-test('an inventory has no past: what of it the journal lost is told, and the command fails', async () => {
+test('an inventory cannot be read again: what the journal lost of it is reported, and the command fails', async () => {
   await journal.append(part([spec(7)], { stream: vault }))
   await journal.append(part([second(8)]))
   for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 6))
@@ -369,7 +370,7 @@ test('an inventory has no past: what of it the journal lost is told, and the com
   expect(setup.heard().stderr).toContain('an inventory has no past that the API could show again')
 })
 
-test('--only api of what the API cannot show again fails and says so; a span that live reading has not come to is told', async () => {
+test('--only api fails for sources that the API cannot show again; a span that live reading has not reached is reported', async () => {
   const replays = await running([])
   expect(await replay(setup.context, options({ only: 'api' }), clock)).toBe(1)
   expect(setup.heard().stderr).toContain(
@@ -383,7 +384,7 @@ test('--only api of what the API cannot show again fails and says so; a span tha
   )
 })
 
-test('what the journal never knew is told with the commands that bring it to the other sinks', async () => {
+test('entries unknown to the journal are reported with the command that fetches them for the other sinks', async () => {
   const replays = await running()
   replays.reported = {
     endedAt: 1,
@@ -398,7 +399,7 @@ test('what the journal never knew is told with the commands that bring it to the
   )
 })
 
-test('one in whose place another is found is not told as cancelled: it may have ended by itself', async () => {
+test('a replay that another one replaced is not reported as cancelled, since it may have finished', async () => {
   const replays = await running()
   const reported = replays.all.bind(replays)
   replays.all = async () => (await reported()).map((one) => ({ ...one, startedAt: one.startedAt + 1 }))
@@ -408,7 +409,7 @@ test('one in whose place another is found is not told as cancelled: it may have 
   )
 })
 
-test('one that was cancelled fails; a daemon that is gone is waited for, and then left', async () => {
+test('a cancelled replay fails the command; a daemon that is gone is waited for, for a while', async () => {
   const replays = await running()
   const begun = replays.all.bind(replays)
   replays.all = async () => []
@@ -424,7 +425,7 @@ test('one that was cancelled fails; a daemon that is gone is waited for, and the
 })
 
 test.each(['source', 'sink'])(
-  'one whose %s left the configuration over a restart is not told as cancelled: it waits',
+  'a replay whose %s was removed before a restart is reported as waiting, not as cancelled',
   async (what) => {
     const replays = await running()
     const reported = replays.all.bind(replays)
@@ -437,7 +438,7 @@ test.each(['source', 'sink'])(
   },
 )
 
-test('--status and --cancel speak to the daemon, and name no span', async () => {
+test('--status and --cancel ask the daemon, and take no span', async () => {
   const replays = await running()
   const bare = { config: setup.config, dryRun: false }
   expect(await replay(setup.context, { ...bare, status: true }, clock)).toBe(0)
@@ -464,14 +465,14 @@ test('--status and --cancel speak to the daemon, and name no span', async () => 
   expect(await replay(setup.context, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
   expect(setup.heard().stderr).toContain('it takes no --workspace and no --source')
   expect(await replay(setup.context, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to end\n')
+  expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to cancel\n')
   expect(await replay(setup.context, { ...bare, cancel: true }, clock)).toBe(0)
-  expect(setup.heard().stdout).toBe('1 replay ended; what it put into the journal goes out\n')
+  expect(setup.heard().stdout).toBe('1 replay cancelled; what it put into the journal goes out\n')
   expect(await replay(setup.context, { ...bare, sink: 'siem' }, clock)).toBe(2)
   expect(await replay(setup.context, { ...bare, from: '24h' }, clock)).toBe(2)
 })
 
-test('a sink that takes other sources has none of it', async () => {
+test('a sink that takes only other sources gets nothing', async () => {
   const text = readFileSync(setup.config, 'utf8')
   writeFileSync(setup.config, text.replace('name: siem,', 'name: siem, sources: [history.usage],'))
   const replays = await running()
@@ -480,7 +481,7 @@ test('a sink that takes other sources has none of it', async () => {
   expect(await journal.take('siem', plenty)).toBeUndefined()
 })
 
-test('what live reading has not come to is told when it begins and when it ends', async () => {
+test('what live reading has not reached is reported at the start and at the end', async () => {
   const replays = await running()
   ack(daemonRig)
   replays.readTo = START_US + DAY_US / 2
@@ -496,7 +497,7 @@ test('what live reading has not come to is told when it begins and when it ends'
 })
 
 test.each([true, false])(
-  'of a day that is read in part the rest may not come by itself while live reading is behind: it is told, and the command fails (read since the start: %s)',
+  'a day read in part while live reading lags is reported, and the command fails (read since the start: %s)',
   async (isRead) => {
     const replays = await running()
     if (isRead) {
@@ -510,7 +511,7 @@ test.each([true, false])(
 )
 
 test.each([undefined, 'api'] as const)(
-  'a dry run tells the sum and what live reading has not come to, and begins nothing (--only %s)',
+  'a dry run prints the total and what live reading has not reached, and starts nothing (--only %s)',
   async (only) => {
     const replays = await running()
     ack(daemonRig)
@@ -533,7 +534,7 @@ test.each([undefined, 'api'] as const)(
 )
 
 test.each([undefined, 'api'] as const)(
-  'days behind live reading that the journal took in all the same are sent by somebody, or told, and the command fails (--only %s)',
+  'days that live reading has not reached but the journal has are sent or reported, and the command fails (--only %s)',
   async (only) => {
     await journal.append(part([spec(5)]))
     for (const sink of ['siem', 'archive']) await journal.ack(sink, acknowledgement(5, 5))
@@ -551,7 +552,7 @@ test.each([undefined, 'api'] as const)(
   },
 )
 
-test('of a replay that is joined such days are told as not sent', async () => {
+test('for a joined replay such days are reported as not sent', async () => {
   const replays = await running()
   replays.readTo = START_US - 1
   replays.joins = 1

@@ -1,4 +1,4 @@
-// `replay`: with the journal to itself, and through a daemon that holds it.
+// `replay`: with the journal to itself, and through a daemon.
 import { writeFileSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { replay } from '../../../../src/cli/replay/replay.ts'
@@ -35,7 +35,7 @@ afterEach(async () => {
   setup.remove()
 })
 
-describe.each(['none running', 'through a daemon'])('%s', (how) => {
+describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   const when = how === 'through a daemon' ? 'they are being sent' : 'they are sent when the daemon runs'
   beforeEach(async () => {
     if (how !== 'through a daemon') return
@@ -45,7 +45,7 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
   })
 
-  test('a span comes again to its sink, which says first that its lines cannot tell', async () => {
+  test('a span is sent to its sink again, after a warning that its format cannot mark replays', async () => {
     const to = '2026-01-31T00:00:03Z'
     expect(await replay(setup.context, options({ to }))).toBe(0)
     const { stdout, stderr } = setup.heard()
@@ -64,7 +64,12 @@ describe.each(['none running', 'through a daemon'])('%s', (how) => {
     expect(await (await reopen()).take('siem', plenty)).toBeUndefined()
   })
 
-  test('a format with a field for it needs no warning', async () => {
+  test('where nothing is sent, no receiver sees anything twice', async () => {
+    expect(await replay(setup.context, options({ from: '2026-01-10', to: '2026-01-12' }))).toBe(0)
+    expect(setup.heard().stderr).toBe('')
+  })
+
+  test('a format with a replay field needs no warning', async () => {
     const text = readFileSync(setup.config, 'utf8').replace(
       'name: siem, type: file',
       'name: siem, format: envelope, type: file',
@@ -82,7 +87,7 @@ test.each([
   [{ to: '31/01/2026' }, '--to 31/01/2026: expected a time'],
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
-])('a span that is none is wrong usage: %j', async (more, message) => {
+])('an invalid span is wrong usage: %j', async (more, message) => {
   expect(await replay(setup.context, options(more))).toBe(2)
   expect(setup.heard().stderr).toContain(message)
 })
@@ -94,12 +99,12 @@ test.each([
     { source: 'history.query' as const },
     'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
   ],
-])('what is named and can give nothing is wrong usage: %j', async (more, message) => {
+])('a name that selects nothing is wrong usage: %j', async (more, message) => {
   expect(await replay(setup.context, options(more))).toBe(2)
   expect(setup.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
 })
 
-test('a workspace that left the configuration is known as long as the journal has its entries', async () => {
+test('a removed workspace is known as long as the journal has its entries', async () => {
   writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: acme', 'name: other'))
   expect(await replay(setup.context, options({ workspace: 'acme' }))).toBe(0)
   expect(setup.heard().stdout).toContain('3 entries (363 B) queued')

@@ -1,4 +1,5 @@
-// The daemon and the demo as processes: that they end when they are told to, whatever hangs, and go on after they were killed.
+// The daemon and the demo as processes: they stop when
+// signalled, whatever hangs, and continue after a kill.
 import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,7 +36,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** `stderr`: a file descriptor for it, where it is not listened to. */
+/** `stderr`: a file descriptor to use instead of collecting the text. */
 function start(args: readonly string[], stderr: 'pipe' | number = 'pipe') {
   const child = spawn(process.execPath, [main, ...args], { cwd: folder, stdio: ['ignore', 'pipe', stderr] })
   children.push(child)
@@ -55,14 +56,14 @@ async function until(seen: () => boolean | Promise<boolean>, what: string): Prom
 
 async function end(child: ChildProcess, signal: NodeJS.Signals) {
   const from = Date.now()
-  // Its end alone may come before its last words do.
+  // The exit event may come before the last output.
   const closed = once(child, 'close')
   child.kill(signal)
   const [code] = (await closed) as [number | null]
   return { code, ms: Date.now() - from }
 }
 
-/** Takes connections and says nothing. */
+/** Accepts connections and never answers. */
 async function silent(): Promise<{ port: number; taken: () => number }> {
   const server = createServer((socket) => {
     sockets.push(socket)
@@ -74,7 +75,7 @@ async function silent(): Promise<{ port: number; taken: () => number }> {
   return { port: (server.address() as AddressInfo).port, taken: () => sockets.length }
 }
 
-/** A daemon whose first request has no answer. */
+/** A daemon whose first request gets no answer. */
 async function startReading(stderr: 'pipe' | number = 'pipe') {
   const api = await silent()
   writeFileSync(
@@ -99,7 +100,7 @@ test('SIGTERM ends a daemon whose API never answers, with 0 and in time', async 
   expect(said.text).not.toContain('planted')
 })
 
-test('a log that nobody reads any more keeps the daemon from nothing: it starts, reads, and stops in time', async () => {
+test('a full log pipe without a reader blocks nothing: the daemon starts, reads, and stops in time', async () => {
   const pipe = join(folder, 'log')
   execFileSync('mkfifo', [pipe])
   const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -115,7 +116,7 @@ test('a log that nobody reads any more keeps the daemon from nothing: it starts,
   expect(ms).toBeLessThan(9_000)
 })
 
-test('SIGUSR1 and SIGUSR2 neither open a debugger to every user of the machine nor end the daemon', async () => {
+test('SIGUSR1 and SIGUSR2 neither open a debugger nor end the daemon', async () => {
   const { child, said } = await startReading()
   child.kill('SIGUSR1')
   child.kill('SIGUSR2')
@@ -124,7 +125,7 @@ test('SIGUSR1 and SIGUSR2 neither open a debugger to every user of the machine n
   expect(said.text).not.toContain('Debugger')
 })
 
-test('the line that says how a single run ended is the last one, behind its log', async () => {
+test('the result of a single run is the last line of its log', async () => {
   writeFileSync(
     join(folder, 'a.yaml'),
     `journal: { path: a.db }
@@ -144,15 +145,15 @@ sinks: [{ name: archive, type: file, path: out.ndjson }]
   expect(said.text).toContain('"msg":"Stopped: ')
 })
 
-test('SIGTERM in the very first moments ends it with 0', async () => {
+test('SIGTERM right after the start ends the demo with 0', async () => {
   const { child } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
   await new Promise((resolve) => setTimeout(resolve, 350))
-  // Before the program has loaded there is nobody to hear a signal: wait for the first sign of it.
+  // Before the program has loaded, no handler can see a signal, so wait for its first sign.
   await until(() => statSync(folder).nlink > 2 || child.exitCode !== null, 'its folder')
   expect((await end(child, 'SIGTERM')).code).toBe(0)
 })
 
-test('a demo that was killed goes on where it was: nothing twice, and a second one is refused meanwhile', async () => {
+test('a killed demo continues where it was, without duplicates, and a second one is refused meanwhile', async () => {
   const journal = join(folder, 'demo', 'auditferry.db')
   const delivered = async () =>
     (await (await connectControl(journal))?.status())?.sinks[0]?.accepted_entries ?? 0
@@ -174,7 +175,7 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
   }, 'all caught up')
   expect((await end(second.child, 'SIGINT')).code).toBe(0)
   expect(second.said.text).toMatch(
-    /\nStopping: .*\n\nStopped\. Nothing is lost: .*\n\n  what arrived   \S*entries\.ndjson\n  go on          .* demo --data \S+\n/,
+    /\nStopping: .*\n\nStopped\. Nothing is lost: .*\n\n  what arrived   \S*entries\.ndjson\n  continue       .* demo --data \S+\n/,
   )
   expect(second.said.text).toContain(` demo --data ${folder}\n`)
   const ids = readFileSync(join(folder, 'demo', 'entries.ndjson'), 'utf8')
@@ -184,7 +185,7 @@ test('a demo that was killed goes on where it was: nothing twice, and a second o
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-test('a SIGHUP is told by the demo and does not end it, until nobody reads it any more', async () => {
+test('the demo reports a SIGHUP and goes on, unless its output is closed', async () => {
   const { child, said } = start(['demo', '--data', folder, '--listen', '127.0.0.1:0'])
   await until(() => said.text.includes('Ctrl-C ends it'), 'its welcome')
   child.kill('SIGHUP')

@@ -1,4 +1,4 @@
-// `run --once` when something cannot be gone on with: it ends, with what was wrong.
+// `run --once` with something that cannot go on: it ends with what was wrong.
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Environment } from '../../../../src/app/environment.ts'
@@ -20,7 +20,7 @@ beforeEach(() => {
 })
 afterEach(() => setup.remove())
 
-test('a standard output whose reader is gone ends the run with 1 and that word, and other sinks get theirs', async () => {
+test('a closed standard output ends the run with 1 and the reason, and other sinks get their entries', async () => {
   const journal = await setup.openJournal(['console', 'archive'])
   await journal.append(part([spec(1), spec(2)]))
   await journal.close()
@@ -43,7 +43,7 @@ test('a standard output whose reader is gone ends the run with 1 and that word, 
   expect(readTextFile(`${setup.folder}/b.out`).trim().split('\n')).toHaveLength(2)
 })
 
-test('after a fatal error it rejects with it, and nothing of it sleeps on and keeps the process alive', async () => {
+test('a fatal error rejects the run, and leaves no timer that keeps the process alive', async () => {
   const journal = await setup.openJournal()
   await fill(journal)
   await journal.close()
@@ -71,16 +71,16 @@ test('after a fatal error it rejects with it, and nothing of it sleeps on and ke
   expect(sleeping).toBe(0)
 })
 
-test('a long run tells once a minute how far it is', () => {
+test('a long run logs its progress once a minute', () => {
   const [clock, log] = [new StepClock(), new LogLines()]
   const summary = 'acme audit is 3 days behind and still reading'
-  const tellWhenDue = progressLogger({ clock, log }, () => ({
+  const logWhenDue = progressLogger({ clock, log }, () => ({
     ...withSource({ new_entries: 120_000 }),
     ...{ summary, sinks: withSink({ pending_entries: 512 }).sinks },
   }))
   for (let looks = 0; looks < 1500; looks++) {
     clock.pass(100)
-    tellWhenDue()
+    logWhenDue()
   }
   const reported = JSON.stringify({ summary, entries_read: 120_000, entries_pending: 512 })
   expect(log.lines).toEqual(Array(2).fill(`The run continues ${reported}`))
@@ -106,7 +106,7 @@ test('a run whose receiver is away for minutes says so while it goes on', async 
   expect(reported).toContain('The run continues')
 })
 
-test('its summary names what was filtered, and by what, where anything was', () => {
+test('the summary says how many entries were filtered, and by what', () => {
   const { workspaces } = withSource({ new_entries: 593 })
   const { sinks } = withSink({ accepted_entries: 0, filtered_entries: 593 })
   expect(deliveredText({ workspaces, sinks })).toBe(

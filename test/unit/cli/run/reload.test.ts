@@ -1,4 +1,5 @@
-// A configuration replaced while the daemon runs: as a whole or not at all, and no position is lost.
+// A configuration replaced while the daemon runs:
+// whole or not at all, and without losing a position.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -93,7 +94,7 @@ afterEach(async () => {
   daemonRig.remove()
 })
 
-test('a journal that the disk does not let close is what the daemon ends with, and its listener ends with it', async () => {
+test('a journal that fails to close ends the daemon with that error, and closes the listener', async () => {
   stopping.abort()
   await daemon
   const failed = new ConnectorError('disk_failed', 'the disk failed')
@@ -119,13 +120,13 @@ test('a journal that the disk does not let close is what the daemon ends with, a
   await expect(page('livez')).rejects.toThrow('fetch failed')
 })
 
-describe('a journal whose file is taken away', () => {
+describe('a journal whose file is moved away', () => {
   const [journal, aside] = ['a.db', 'aside.db']
   const move = (from: string, to: string) =>
     renameSync(join(daemonRig.folder, from), join(daemonRig.folder, to))
   const status = async () => JSON.parse(await page('status')) as { ok: boolean; summary: string }
 
-  test('fails /status and no probe, since a restart would lose what is owed, and is told in the log once, until it is back', async () => {
+  test('fails /status but no probe, since a restart would lose pending entries, and is logged once until it is back', async () => {
     move(journal, aside)
     await until(
       () => said('The journal file was moved, replaced or removed while in use').length > 0,
@@ -144,7 +145,7 @@ describe('a journal whose file is taken away', () => {
   })
 
   test.each(['gone', 'replaced'])(
-    'takes no new configuration while it is %s: that would read all again',
+    'while it is %s no new configuration is taken, since the daemon would read everything again',
     async (how) => {
       move(journal, aside)
       if (how === 'replaced') writeFileSync(join(daemonRig.folder, journal), '')
@@ -168,7 +169,7 @@ describe('a journal whose file is taken away', () => {
 })
 
 describe('a valid configuration', () => {
-  test('replaces the old one whole: the new sink gets all that is kept, the old one nothing twice', async () => {
+  test('replaces the old one whole: the new sink gets all kept entries, the old one no duplicates', async () => {
     writeFileSync(file, text('one', 'two'))
     hangUp()
     await until(() => linesOf('two').length === 20, 'the new sink')
@@ -178,7 +179,7 @@ describe('a valid configuration', () => {
     expect(await page('metrics')).toContain('auditferry_config_last_reload_successful 1')
   })
 
-  test('begins what counts anew, and not the process: how long that is up goes on', async () => {
+  test('restarts the counters, but not the process and its start time', async () => {
     const report = async () => JSON.parse(await page('status')) as StatusReport
     const before = await report()
     expect(before.configured_at).toBe(before.started_at)
@@ -193,7 +194,7 @@ describe('a valid configuration', () => {
     expect(after.sinks[0]?.accepted_entries).toBe(0)
   })
 
-  test('is taken once for each change, and not without one', async () => {
+  test('is taken once per change, and not without a change', async () => {
     await daemonRig.clock.sleep(10_000)
     expect(said('takes over now')).toEqual([])
     writeFileSync(file, text('one', 'two'))
@@ -202,12 +203,12 @@ describe('a valid configuration', () => {
     expect(said('takes over now')).toHaveLength(1)
   })
 
-  test('is noticed without a signal, once the file has settled', async () => {
+  test('is noticed without a signal, once the file stops changing', async () => {
     writeFileSync(file, text('one', 'two'))
     await until(() => linesOf('two').length === 20, 'the new sink')
   })
 
-  test('is noticed without a signal where a plain value is another one in the file that it names', async () => {
+  test('is noticed without a signal if a plain value changes in a referenced file', async () => {
     const named = join(daemonRig.folder, 'named')
     writeFileSync(named, `${daemonRig.folder}/two.out\n`)
     writeFileSync(file, text('one', 'two').replace(/path: \S*two\.out/, `path: "\${file:${named}}"`))
@@ -218,7 +219,7 @@ describe('a valid configuration', () => {
     await until(() => starts() === 3, 'the second start')
     for (const [i, name] of ['three', 'four'].entries()) {
       writeFileSync(named, `${daemonRig.folder}/${name}.out\n`)
-      // Before that the old one may read what is added.
+      // Earlier, the old configuration might read the new entry.
       await until(() => starts() === 4 + i, name)
       expect(said('takes over now')).toHaveLength(2 + i)
       daemonRig.mock.add({})
@@ -227,7 +228,7 @@ describe('a valid configuration', () => {
     expect(said('is invalid, the previous one stays')).toEqual([])
   })
 
-  test('is asked for by no secret: that is used as it is in its file, and nothing starts anew', async () => {
+  test('is not reloaded for a changed secret: the daemon uses the new secret without a restart', async () => {
     const key = join(daemonRig.folder, 'key')
     writeFileSync(key, 'acme-key')
     writeFileSync(file, text('one').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
@@ -238,9 +239,9 @@ describe('a valid configuration', () => {
     expect([loads, said('takes over now').length, starts()]).toEqual([0, 1, 2])
   })
 
-  test('that is still being written is not taken before it is whole', async () => {
+  test('that is still being written is not taken before it is complete', async () => {
     let looks = 0
-    // Another one at each look, however far a busy machine draws them apart.
+    // The file changes at each look, however far apart a busy machine makes them.
     beforeLook = () => {
       if (++looks < 12) writeFileSync(file, `${text('half')}# ${'x'.repeat(looks)}`)
       else if (looks === 12) writeFileSync(file, text('one', 'two'))
@@ -251,7 +252,7 @@ describe('a valid configuration', () => {
     expect(said('takes over')).toHaveLength(1)
   })
 
-  test('takes the listener with it', async () => {
+  test('can move the listener', async () => {
     const before = url
     const port = await freePort()
     writeFileSync(file, text('one').replace('127.0.0.1:0', `127.0.0.1:${port}`))
@@ -263,7 +264,7 @@ describe('a valid configuration', () => {
     await expect(fetch(before)).rejects.toThrow()
   })
 
-  test('leaves the daemon able to take the next one, and the one after it', async () => {
+  test('can be followed by another, and one more', async () => {
     for (const name of ['two', 'three', 'four']) {
       writeFileSync(file, text('one', name))
       hangUp()
@@ -273,8 +274,8 @@ describe('a valid configuration', () => {
   })
 })
 
-/** A sink refused it for good; the daemon goes on with it. */
-async function parkOne(): Promise<void> {
+/** A sink rejected an entry for good; the daemon goes on. */
+async function rejectOne(): Promise<void> {
   stopping.abort()
   await daemon
   const journal = await openRegistered({
@@ -291,8 +292,8 @@ async function parkOne(): Promise<void> {
 }
 
 describe('a change between the first look at the files and the start', () => {
-  /** Starts with what was read before `change`. */
-  async function startBehind(change: () => void) {
+  /** Starts with the configuration read before `change`. */
+  async function startAfter(change: () => void) {
     stopping.abort()
     await daemon
     const loaded = load()
@@ -301,13 +302,13 @@ describe('a change between the first look at the files and the start', () => {
     await until(() => said('Started').length === 2, 'the second start')
   }
 
-  test('of the configuration is noticed: nobody saves it once more', async () => {
-    await startBehind(() => writeFileSync(file, text('one', 'two')))
+  test('is noticed without another save', async () => {
+    await startAfter(() => writeFileSync(file, text('one', 'two')))
     await until(() => linesOf('two').length === 20, 'the new sink')
   })
 
-  test('is none where it came through a pipe, which is read once', async () => {
-    await startBehind(() => writeFileSync(file, ''))
+  test('is none for a configuration from a pipe, which is read once', async () => {
+    await startAfter(() => writeFileSync(file, ''))
     await daemonRig.clock.sleep(15_000)
     expect(said('is invalid, the previous one stays')).toEqual([])
     writeFileSync(file, text('one', 'two'))
@@ -315,7 +316,7 @@ describe('a change between the first look at the files and the start', () => {
   })
 })
 
-test('a key to hash with that changes while the first configuration opens makes it another one', async () => {
+test('a hash key that changes while the first configuration opens counts as a change', async () => {
   const key = join(daemonRig.folder, 'hash')
   writeFileSync(key, 'a'.repeat(32))
   const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
@@ -336,9 +337,9 @@ test('a key to hash with that changes while the first configuration opens makes 
   expect(await next).toHaveProperty('config')
 })
 
-describe('the configuration that runs', () => {
-  test('says which dead letters its sinks still want: only those are put back', async () => {
-    await parkOne()
+describe('the running configuration', () => {
+  test('decides which dead letters its sinks still take: only those are put back', async () => {
+    await rejectOne()
     const changeTo = async (content: string) => {
       const before = said('takes over now').length
       writeFileSync(file, content)
@@ -355,7 +356,7 @@ describe('the configuration that runs', () => {
     await until(() => linesOf('one').length === 21, 'the letter')
   })
 
-  test('answers every command, also one that is asked while the next one takes over', async () => {
+  test('answers every command, also during a takeover', async () => {
     const client = (await connectControl(`${daemonRig.folder}/a.db`)) ?? expect.fail('no daemon')
     const faults: unknown[] = []
     let isOver = false
@@ -376,7 +377,7 @@ describe('the configuration that runs', () => {
     expect(faults).toEqual([])
   })
 
-  test('asked for again by a signal, or written in other words, changes nothing, and that is said', async () => {
+  test('is kept if a signal or an equivalent file changes nothing, and the log says so', async () => {
     hangUp()
     await until(() => said('nothing changes').length === 1, 'the word')
     writeFileSync(file, `# the same\n${text('one')}`)
@@ -384,7 +385,7 @@ describe('the configuration that runs', () => {
     expect([said('Started').length, said('takes over now').length]).toEqual([1, 0])
   })
 
-  test('set back after a faulty one goes on as it was, and nothing is told as refused', async () => {
+  test('is kept if the file is restored after a faulty one, and the fault is no longer reported', async () => {
     writeFileSync(file, 'nonsense: [')
     hangUp()
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
@@ -395,7 +396,7 @@ describe('the configuration that runs', () => {
     expect(await page('status')).toContain('"config_refused_at":null')
   })
 
-  test('is another one where a secret comes from elsewhere, or a key to hash with is another', async () => {
+  test('is replaced if a secret comes from another file, or if a hash key changes', async () => {
     const [first, second] = ['first', 'second'].map((name) => join(daemonRig.folder, name)) as [
       string,
       string,
@@ -411,7 +412,7 @@ describe('the configuration that runs', () => {
     const hashed = `redact: [{ fields: [query], with: hash, key_file: ${key} }], type: file`
     writeFileSync(file, keyed(second).replace('type: file', hashed))
     await until(() => said('takes over now').length === 3, 'the key')
-    // Which key is in use is looked up at the start.
+    // The start records which key is in use.
     await until(() => said('Started').length === 4, 'the start with it')
     writeFileSync(key, 'b'.repeat(32))
     hangUp()
@@ -423,15 +424,15 @@ describe('the configuration that runs', () => {
 
 describe('a faulty configuration', () => {
   test.each([
-    ['with a fault in it', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
+    ['with an unknown key', () => text('one').replace('max_bytes: 1MiB', 'max_byte: 1MiB'), 'max_byte'],
     ['with another journal', () => text('one').replace('a.db', 'b.db'), 'journal.path'],
     [
       'with a sink that writes to a device',
       () => text('one').replace(/path: \S*one\.out/, 'path: /dev/null'),
       'device',
     ],
-    ['with a listener that is taken', () => text('one').replace(':0"', `:${taken.port}"`), 'in use'],
-  ])('%s is refused and told, and the old one goes on', async (_, faulty, word) => {
+    ['with a listen address in use', () => text('one').replace(':0"', `:${taken.port}"`), 'in use'],
+  ])('%s is refused and reported, and the old one goes on', async (_, faulty, word) => {
     writeFileSync(file, faulty())
     hangUp()
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
@@ -443,7 +444,7 @@ describe('a faulty configuration', () => {
     await until(() => linesOf('one').length === 21, 'delivery goes on')
   })
 
-  test('is told by /status and its sentence, until another one is taken', async () => {
+  test('is shown on /status and in its summary, until another one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     hangUp()
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
@@ -454,7 +455,7 @@ describe('a faulty configuration', () => {
     expect(report.errors.map(({ part }) => part)).toEqual(['configuration'])
   })
 
-  test('is tried again though nothing of it changed: what it refers to may have come', async () => {
+  test('is tried again although it did not change, since a referenced file may exist by now', async () => {
     const key = join(daemonRig.folder, 'key')
     writeFileSync(file, text('one', 'two').replace('api_key: acme-key', `api_key: "\${file:${key}}"`))
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
@@ -463,10 +464,10 @@ describe('a faulty configuration', () => {
     expect(said('is invalid, the previous one stays')).toHaveLength(1)
   })
 
-  test('is told once and to whoever asks, and a mended one is taken', async () => {
+  test('is logged once and after each signal, and a fixed one is taken', async () => {
     writeFileSync(file, 'nonsense: [')
     await until(() => said('is invalid, the previous one stays').length > 0, 'the refusal')
-    // Past the next tries of the same file, one every ten seconds.
+    // After more tries of the same file, one every ten seconds.
     loads = 0
     await until(() => loads >= 3, 'tries of the same file')
     expect(said('is invalid, the previous one stays')).toHaveLength(1)
@@ -478,7 +479,7 @@ describe('a faulty configuration', () => {
   })
 })
 
-test('a journal that a reload closes and opens again is not read whole once more: meanwhile nobody is answered', async () => {
+test('a reload does not check the whole journal again, since commands wait meanwhile', async () => {
   const pragmas = vi.spyOn(Sqlite.prototype, 'pragma')
   try {
     writeFileSync(file, text('one', 'two'))
@@ -492,7 +493,7 @@ test('a journal that a reload closes and opens again is not read whole once more
   }
 })
 
-test('while too many files are open nothing is taken for a change, which is told, and who asked is answered after it', async () => {
+test('with too many open files no change is assumed, the problem is logged, and a signal is answered later', async () => {
   const before = loads
   outOfFiles = true
   try {
@@ -509,8 +510,8 @@ test('while too many files are open nothing is taken for a change, which is told
   await until(() => said('is the one that runs').length > 0, 'the answer')
 })
 
-describe('a stop starts nothing any more', () => {
-  /** Runs with a next configuration at once; resolves with what it said and the journals that it opened. */
+describe('a stop starts nothing new', () => {
+  /** Runs with a next configuration ready. Returns what it logged and how many journals it opened. */
   async function reported(
     ending: AbortController,
     hooks: Partial<Record<'onOpen' | 'onStop' | 'onTakeover', () => void>>,
@@ -558,13 +559,13 @@ describe('a stop starts nothing any more', () => {
     expect(seen).toEqual({ journals: 1, closed: 1, started: 2, stopped: 1 })
   })
 
-  test('while the next one is opened: it is closed, and its loops never began', async () => {
+  test('while the next one opens: it is closed, and its loops do not start', async () => {
     const ending = new AbortController()
     const seen = await reported(ending, { onTakeover: () => ending.abort() })
     expect(seen).toEqual({ journals: 2, closed: 2, started: 2, stopped: 1 })
   })
 
-  test('while the first one is opened: nobody listens, and no loop began', async () => {
+  test('while the first one opens: no listener and no loop starts', async () => {
     const ending = new AbortController()
     const seen = await reported(ending, { onOpen: () => ending.abort() })
     expect(seen).toEqual({ journals: 1, closed: 1, started: 0, stopped: 0 })
@@ -572,14 +573,14 @@ describe('a stop starts nothing any more', () => {
     expect(said('Listening')).toEqual([])
   })
 
-  test('before the first one is opened: it is not', async () => {
+  test('before the first one opens: it is not opened', async () => {
     const ending = new AbortController()
     ending.abort()
     expect(await reported(ending, {})).toEqual({ journals: 0, closed: 0, started: 0, stopped: 0 })
   })
 })
 
-test('what ends the daemon behind a reload is told by the log of the configuration that took over', async () => {
+test('an error that ends the daemon after a reload is logged by the new configuration', async () => {
   stopping.abort()
   await daemon
   const first = new LogLines()
@@ -606,7 +607,7 @@ test('what ends the daemon behind a reload is told by the log of the configurati
 })
 
 test.each([new TypeError('a bug'), new ConnectorError('disk_failed', 'EIO')])(
-  'what is no fault of the configuration is no refusal: it stops the daemon (%s)',
+  "an error that is not the configuration's stops the daemon (%s)",
   async (bug) => {
     let ask: () => void = () => undefined
     const nextSetup = reloading({

@@ -1,4 +1,4 @@
-// The log of the real world knows every secret of the configuration.
+// The log of the real environment masks every secret of the configuration.
 import { expect, test } from 'vitest'
 import { realEnvironment } from '../../../../src/cli/shared/environment.ts'
 import { type Config, configSchema } from '../../../../src/config/schema.ts'
@@ -22,7 +22,7 @@ function captured(config: Config) {
   return { log, written }
 }
 
-test('a secret never gets into a line or an error of the log, however deep it stands in the configuration', () => {
+test('a secret never appears in a line or an error of the log, however deep it is in the configuration', () => {
   const parsed = configSchema.parse({
     workspaces: [{ name: 'acme', base_url: 'https://a.example.com', api_key: planted.key, audit: {} }],
     sinks: [{ name: 'siem', type: 'splunk_hec', url: 'https://s.example.com', token: planted.top }],
@@ -43,7 +43,7 @@ test('a secret never gets into a line or an error of the log, however deep it st
   for (const value of Object.values(planted)) expect(written.join('')).not.toContain(value)
 })
 
-test('a secret that is read again is masked as it is then', () => {
+test('a secret that was read again is masked with its new value', () => {
   const config = configSchema.parse({
     workspaces: [{ name: 'acme', base_url: 'https://a.example.com', api_key: planted.key, audit: {} }],
     sinks: [{ name: 'console', type: 'stdout' }],

@@ -1,5 +1,5 @@
-// The rules that every engine follows: which entries of a part are new and how they are counted, how entries are cut to
-// limits, what a replay selects, and what may be pruned.
+// The rules that every engine follows: which entries are new, how they are counted,
+// how they are cut to limits, what a replay selects, and what may be pruned.
 import { expect, test } from 'vitest'
 import { TRANSACTION_ENTRIES } from '../../../../src/contracts/entries.ts'
 import type { ChunkSlice, ReplayQuery } from '../../../../src/contracts/journal.ts'
@@ -25,7 +25,7 @@ const foundOf = (fresh: number[] | undefined, freshCount: number, knownCount: nu
   ...{ fresh: fresh && Uint32Array.from(fresh), freshCount, knownCount, versions: undefined },
 })
 
-test('of a page, entries whose keys are free are new, each once, by time and id', () => {
+test('entries with unknown keys are new, each once, by time and id', () => {
   const entries = entriesOf([spec(1), spec(2), spec(1), spec(1, { at: START_US }), spec(3)])
   const ids = Buffer.alloc(5 * KEY_BYTES)
   for (let i = 0; i < 5; i++) expect(keyInto(ids, i, entries, i)).toBe(entries.at(i))
@@ -35,7 +35,7 @@ test('of a page, entries whose keys are free are new, each once, by time and id'
   expect([...firstsOf(entries, wanted, ids, new Uint8Array(2))]).toEqual([2, 4])
 })
 
-test('content that differs from the last one is a new version; what alternates is new sixteen times', () => {
+test('content that differs from the last version is a new version; alternating content is new sixteen times', () => {
   const content = (text: string) => Buffer.from(text)
   let mark: Buffer | undefined
   const versions: number[] = []
@@ -50,7 +50,7 @@ test('content that differs from the last one is a new version; what alternates i
   expect([versionToSend(content('b'), mark ?? Buffer.alloc(0)), storedVersion(1)]).toEqual([16, 0])
 })
 
-test('each entry of a part has one outcome, counted over the part and by its own day', () => {
+test('each entry of a page chunk has one outcome, counted in total and by its own day', () => {
   const specs = [
     ...[spec(1), spec(2, { type: 'skipped' }), spec(3), spec(4)],
     spec(5, { at: START_US + DAY_US }),
@@ -72,7 +72,7 @@ test('each entry of a part has one outcome, counted over the part and by its own
   expect(isNews(0, undefined, foundOf(undefined, 5, 0))).toBe(true)
 })
 
-test('a part is cut into chunks of bounded count; a usual one is stored as it came', () => {
+test('a page chunk is cut into chunks of limited size; a small one is stored as it came', () => {
   const many = entriesOf(Array.from({ length: TRANSACTION_ENTRIES + 2 }, (_, i) => spec(i)))
   expect([...chunksOf(many)].map(({ count }) => count)).toEqual([TRANSACTION_ENTRIES, 2])
   const few = many.slice(0, 3)
@@ -80,7 +80,7 @@ test('a part is cut into chunks of bounded count; a usual one is stored as it ca
   expect([...chunksOf(few)][0]).toBe(few)
 })
 
-test('a batch ends before the entry that does not fit; one alone always fits', () => {
+test('a batch ends before the entry that does not fit, and always has room for one entry', () => {
   const entries = entriesOf([spec(1), spec(2), spec(3)])
   const size = entries.rawBytes(0)
   expect(fitting(entries, 0, 3, 2 * size, true)).toEqual({ index: 2, taken: 2 * size })
@@ -88,7 +88,7 @@ test('a batch ends before the entry that does not fit; one alone always fits', (
   expect(fitting(entries, 1, 3, size - 1, false)).toEqual({ index: 1, taken: 0 })
 })
 
-test('dead letters come back as entries, together by sink, stream and replay', () => {
+test('dead letters are restored as entries, grouped by sink, stream and replay', () => {
   const entries = entriesOf([spec(1, { body: 'one' }), spec(2), spec(3)])
   const row = (i: number, more: Partial<DeadLetterRow> = {}): DeadLetterRow => ({
     ...{ id: i, sink: 'a', seq: i, source: 1, code: '6', reason: 'no', dead_lettered_at: 0, replay: 0 },
@@ -107,7 +107,7 @@ test('dead letters come back as entries, together by sink, stream and replay', (
   expect(Buffer.from(back.raw(0))).toEqual(Buffer.from(entries.raw(0)))
 })
 
-test('a replay selects by source, workspace and own time, without the days that are read from the API', () => {
+test('a replay selects by source, workspace and entry time, without the days that are read from the API', () => {
   const entries = entriesOf([spec(1), spec(2), spec(3, { at: START_US + DAY_US })])
   const slice: ChunkSlice = {
     ...{ stream: audit, firstSeq: 7, appendedAt: 0, onlySink: undefined, replay: false, entries },
@@ -133,7 +133,7 @@ test('a replay selects by source, workspace and own time, without the days that 
   expect(acknowledgedRanges(acknowledged)).toEqual([{ first: 1, last: 4 }, ...acknowledged.ahead])
 })
 
-test('chunks are dropped from the oldest on, as far as they are too many, never a pending one', () => {
+test('pruning drops the oldest chunks first, only as many as needed, and never a pending one', () => {
   const chunks = [1, 3, 5].map((first) => ({ first, last: first + 1, payload: 100 }))
   const firsts = (ackedTo: number, excess: number) =>
     droppable(chunks, ackedTo, excess).chunks.map(({ first }) => first)
@@ -144,7 +144,7 @@ test('chunks are dropped from the oldest on, as far as they are too many, never 
   expect(droppable(chunks, 4, 1e9).bytes).toBe(200)
 })
 
-test('keys are kept for their retention, by the earlier of clock and newest entry, and as far back as reading went', () => {
+test('keys are kept for their retention, counted from the earlier of clock and newest entry, and for as far back as reading went', () => {
   const ages = { nowMs: 1_000, keepKeysMs: 100, newestUs: 2e6, lowUs: 1e6, lowBeforeUs: null }
   expect(keyCutoffUs(ages)).toBe(900_000)
   expect(keyCutoffUs({ ...ages, newestUs: 500_000 })).toBe(400_000)

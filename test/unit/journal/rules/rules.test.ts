@@ -1,4 +1,5 @@
-// The pure parts of the journal: what a sink has settled, keys of ids, entries on a slab of their own.
+// The pure parts of the journal: what a sink has
+// acknowledged, keys of ids, entries on a slab of their own.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -13,37 +14,37 @@ import {
 import { COLUMNS, Entries, ID_END, ID_START, VERSION } from '../../../../src/contracts/entries.ts'
 import { entriesOf, spec } from '../../../contract/journal-parts.ts'
 
-describe('what is settled', () => {
-  const stretches = fc.array(
+describe('acknowledged ranges', () => {
+  const ranges = fc.array(
     fc.record({ first: fc.integer({ min: 1, max: 40 }), size: fc.integer({ min: 0, max: 6 }) }),
     { maxLength: 12 },
   )
 
-  it('settled is what was settled, in whatever order, and the rest is a gap', () => {
+  it('a number is acknowledged if some range had it, in whatever order, and the rest is a gap', () => {
     fc.assert(
-      fc.property(stretches, (list) => {
+      fc.property(ranges, (list) => {
         const all = new Set<number>()
-        let settled: Acknowledged = { position: 0, ahead: [] }
+        let acked: Acknowledged = { position: 0, ahead: [] }
         for (const { first, size } of list) {
-          settled = withAcked(settled, { first, last: first + size })
+          acked = withAcked(acked, { first, last: first + size })
           for (let seq = first; seq <= first + size; seq++) all.add(seq)
         }
-        const { position, ahead } = settled
-        const isSettled = (seq: number) =>
+        const { position, ahead } = acked
+        const isAcked = (seq: number) =>
           seq <= position || ahead.some(({ first, last }) => first <= seq && seq <= last)
-        for (let seq = 1; seq <= 50; seq++) expect(isSettled(seq)).toBe(all.has(seq))
-        expect(isSettled(position + 1)).toBe(false)
-        expect(position + aheadCount(settled)).toBe(all.size)
-        const gap = nextFree(settled, 1, 50)
+        for (let seq = 1; seq <= 50; seq++) expect(isAcked(seq)).toBe(all.has(seq))
+        expect(isAcked(position + 1)).toBe(false)
+        expect(position + aheadCount(acked)).toBe(all.size)
+        const gap = nextFree(acked, 1, 50)
         expect(gap.first).toBe(position + 1)
-        for (let seq = gap.first; seq <= gap.last; seq++) expect(isSettled(seq)).toBe(false)
-        expect(gap.last === 50 || isSettled(gap.last + 1)).toBe(true)
+        for (let seq = gap.first; seq <= gap.last; seq++) expect(isAcked(seq)).toBe(false)
+        expect(gap.last === 50 || isAcked(gap.last + 1)).toBe(true)
       }),
     )
   })
 })
 
-describe('keys', () => {
+describe('dedup keys', () => {
   const keyOf = (id: string) => {
     const out = Buffer.alloc(20)
     writeKey(Buffer.from(` ${id} `), 1, 1 + id.length, out, 2)
@@ -54,7 +55,7 @@ describe('keys', () => {
     fc.assert(fc.property(fc.uuid(), (id) => keyOf(id) === id.replaceAll('-', '')))
   })
 
-  it('everything else is hashed, however much it looks like one', () => {
+  it('any other id is hashed, however much it looks like a UUID', () => {
     const id = '0123abcd-0000-4000-8000-00000000000f'
     for (const other of [
       id.toUpperCase(),
@@ -79,7 +80,7 @@ describe('chunks', () => {
     ],
   ]
 
-  it('any choice of entries comes back from its pieces as it was', () => {
+  it('any selection of entries survives encoding and decoding', () => {
     const specs = fc.uniqueArray(fc.nat(99), { minLength: 1, maxLength: 20 })
     fc.assert(
       fc.property(specs, fc.func(fc.boolean()), (numbers, choose) => {
@@ -92,7 +93,7 @@ describe('chunks', () => {
     )
   })
 
-  it('a slice is kept without the rest of its slab, and an id decoded elsewhere comes along', () => {
+  it('packing a slice leaves out the rest of its slab and keeps ids that were decoded elsewhere', () => {
     const whole = entriesOf([spec(1, { body: 'x'.repeat(9000) }), spec(2), spec(3)])
     const bytes = Buffer.concat([whole.bytes, Buffer.from('decoded id')])
     const columns = whole.columns.slice()
@@ -105,7 +106,7 @@ describe('chunks', () => {
     expect(reported(packed, 0)).toEqual(reported(entries, 1))
   })
 
-  it('a page of new entries is kept on its own slab, without a copy', () => {
+  it('a page of only new entries keeps its slab without a copy', () => {
     const entries = entriesOf([spec(1), spec(2)])
     expect(pack(entries, undefined, undefined)).toBe(entries)
     const changed = pack(entries, undefined, Uint32Array.of(0, 2))
@@ -114,7 +115,7 @@ describe('chunks', () => {
     ])
   })
 
-  it('pieces that do not fit together are no chunk', () => {
+  it('columns and counts that do not match are not decoded', () => {
     const pieces = encode(entriesOf([spec(1), spec(2)]))
     expect(decode(3, pieces)).toBeUndefined()
     expect(decode(2, { ...pieces, columns: pieces.columns.subarray(4) })).toBeUndefined()

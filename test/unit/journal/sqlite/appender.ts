@@ -1,4 +1,6 @@
-// A process to be killed: appends pages, delivers to a file of its own, settles, prunes, until it dies. `node appender.ts PATH SINK_FILE`
+// A process for the test to kill: it appends pages, delivers to its own file, acknowledges and
+// prunes.
+// `node appender.ts PATH SINK_FILE`
 import { appendFileSync } from 'node:fs'
 import { openRegistered } from '../../../fakes/registered.ts'
 import { idsOf, logOf, part, acknowledgement, spec, TestClock } from '../../../contract/journal-parts.ts'

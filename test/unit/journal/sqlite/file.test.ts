@@ -1,4 +1,4 @@
-// Law 10 on real files: held tightly, never unsafe, and clear about what is wrong.
+// Invariant 10 on real files: durable and locked, and clear about what is wrong.
 import { randomBytes } from 'node:crypto'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -36,7 +36,7 @@ import {
   TestClock,
   uuid,
 } from '../../../contract/journal-parts.ts'
-import { big, journalSetup } from './setup.ts'
+import { big, journalSetup, undoRenaming } from './setup.ts'
 
 let folder: string
 let path: string
@@ -48,7 +48,7 @@ const open = journalSetup((setup) => ({ folder, path, opened, sentences } = setu
 })
 
 describe('one journal, one process', () => {
-  it('opening it twice in one process is refused by name, and the first goes on', async () => {
+  it('a second open in the same process is refused with the path, and the first goes on', async () => {
     const journal = await open()
     await expect(open()).rejects.toMatchObject({
       code: 'journal_in_use',
@@ -58,7 +58,7 @@ describe('one journal, one process', () => {
     await expect(open()).rejects.toMatchObject({ code: 'journal_in_use' })
   })
 
-  it('a second process is refused, before and after one in this process was', async () => {
+  it('a second process is refused, before and after a second open in this process', async () => {
     const journal = await open()
     const script = `
       const { openJournal } = await import(${JSON.stringify(new URL('../../../../src/journal/sqlite/open.ts', import.meta.url).href)})
@@ -76,7 +76,7 @@ describe('one journal, one process', () => {
   })
 })
 
-describe('the check of the whole file', () => {
+describe('the integrity check', () => {
   const checks = vi.spyOn(Sqlite.prototype, 'pragma')
   const checked = async (settings: Partial<JournalOptions>) => {
     checks.mockClear()
@@ -86,7 +86,7 @@ describe('the check of the whole file', () => {
   const closeLast = () => opened.at(-1)?.close()
   afterAll(() => checks.mockRestore())
 
-  it('is made at each opening, but once for each close in good order of who hands it over to itself', async () => {
+  it('runs at each open, except the first reopen after an orderly close in the same process', async () => {
     const handover = new Handover()
     expect(await checked({ handover })).toBe(1)
     await opened.at(-1)?.append(part([spec(1)]))
@@ -101,11 +101,11 @@ describe('the check of the whole file', () => {
     await closeLast()
     expect(await checked({ handover: new Handover() })).toBe(1)
     await closeLast()
-    // Another had it since, and wrote into it.
+    // Another process opened it in between and wrote to it.
     expect(await checked({ handover })).toBe(1)
   })
 
-  it('is of the file itself: who closed it by the name of a link hands it over too', async () => {
+  it('is skipped for the same file, also if it was closed under the name of a link', async () => {
     const handover = new Handover()
     await open({})
     await closeLast()
@@ -115,7 +115,7 @@ describe('the check of the whole file', () => {
     expect(await checked({ path: link, handover })).toBe(0)
   })
 
-  it('a full journal is no doubt of the file', async () => {
+  it('is skipped after journal_full, which says nothing about the file', async () => {
     const handover = new Handover()
     const journal = await open({ handover, maxBytes: 1 })
     await journal.append(part([spec(1)]))
@@ -134,18 +134,18 @@ describe('the check of the whole file', () => {
   }
   const nothing = () => undefined
   it.each<[string, () => unknown, (handover: Handover) => unknown]>([
-    ['damage was met in it', () => expect(opened[0]?.range(1, 5)).rejects.toThrow('damaged'), nothing],
+    ['the file was found damaged', () => expect(opened[0]?.range(1, 5)).rejects.toThrow('damaged'), nothing],
     ['its file was replaced before the close', replace, nothing],
     ['the disk was full at the close', fullAtClose, nothing],
     ['its file was replaced after the close', nothing, replace],
     ['it was written to after the close', nothing, () => utimesSync(path, 1, 1)],
-    ['a log lies beside it', nothing, () => writeFileSync(`${path}-wal`, '')],
+    ['a log is beside it', nothing, () => writeFileSync(`${path}-wal`, '')],
     [
       'the first try to open it failed',
       nothing,
       (handover) => expect(open({ handover, fileSystemType: () => 0x6969 })).rejects.toThrow('NFS'),
     ],
-  ])('is made although this process had it: %s', async (_, before, after) => {
+  ])('runs although this process closed the file: %s', async (_, before, after) => {
     const handover = new Handover()
     await open({ handover })
     await before()
@@ -155,10 +155,10 @@ describe('the check of the whole file', () => {
   })
 })
 
-/** How a rollback file begins, up to how many pages its database had. */
+/** How a rollback file begins, up to the number of pages its database had. */
 const hot = Buffer.concat([Buffer.from('d9d505f920a163d7', 'hex'), Buffer.alloc(8)])
 
-/** In all that its log has no other page of. */
+/** The file with all but its first quarter overwritten, so that its log matches no other page. */
 const damaged = (path: string) => {
   const bytes = readFileSync(path)
   return bytes.fill(255, bytes.length / 4)
@@ -167,11 +167,11 @@ const damaged = (path: string) => {
 describe('the file', () => {
   const options = { maxFileBytes: 2 ** 30, fileSystemType: () => 0, nowAt: 0 }
 
-  it('every open is WAL, exclusive and FULL, also after writes: the driver itself falls back to NORMAL', () => {
+  it('every open is WAL, exclusive and FULL, also after writes: the driver alone falls back to NORMAL', () => {
     mkdirSync(join(folder, 'state'))
     for (let round = 0; round < 2; round++) {
       const db = openDatabase({ path, ...options })
-      db.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'y')`).run()
+      db.prepare(`INSERT OR REPLACE INTO state VALUES ('x', 'y')`).run()
       const held = ['synchronous', 'journal_mode', 'locking_mode', 'page_size'].map((name) =>
         db.pragma(name, { simple: true }),
       )
@@ -179,7 +179,7 @@ describe('the file', () => {
       db.close()
     }
     const plain = new Sqlite(path)
-    plain.prepare(`INSERT OR REPLACE INTO notes VALUES ('x', 'z')`).run()
+    plain.prepare(`INSERT OR REPLACE INTO state VALUES ('x', 'z')`).run()
     expect(plain.pragma('synchronous', { simple: true })).toBe(1)
     plain.close()
   })
@@ -187,7 +187,7 @@ describe('the file', () => {
   it.each([
     ['synchronous', 1, 'synchronous 1 and locking exclusive'],
     ['locking_mode', 'normal', 'synchronous 2 and locking normal'],
-  ])('where SQLite does not hold what it was told no journal opens: %s', (name, answer, reported) => {
+  ])('no journal opens if SQLite does not apply a pragma: %s', (name, answer, reported) => {
     mkdirSync(join(folder, 'state'))
     const asked = Reflect.get(Sqlite.prototype, 'pragma') as (...args: unknown[]) => unknown
     const spy = vi.spyOn(Sqlite.prototype, 'pragma').mockImplementation(function (
@@ -205,7 +205,7 @@ describe('the file', () => {
     db.close()
   })
 
-  it('it and its log are for this user alone, and a close leaves one file without a log', async () => {
+  it('the file and its log are readable by this user only, and a close leaves one file without a log', async () => {
     const journal = await open()
     await journal.append(part([spec(1)]))
     expect(readdirSync(join(folder, 'state')).sort()).toEqual(['journal.db', 'journal.db-wal'])
@@ -214,7 +214,7 @@ describe('the file', () => {
     expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
   })
 
-  it('a network file system is refused by name', async () => {
+  it('a network file system is refused by its name', async () => {
     for (const [type, name] of [
       [0x6969, 'NFS'],
       [-11317950, 'CIFS'],
@@ -229,7 +229,7 @@ describe('the file', () => {
     expect(existsSync(path)).toBe(false)
   })
 
-  it('in a folder that all can write to, or when all can write to it, no journal opens', async () => {
+  it('no journal opens if every user can write to it or its folder', async () => {
     const state = join(folder, 'state')
     mkdirSync(state)
     chmodSync(state, 0o777)
@@ -248,7 +248,7 @@ describe('the file', () => {
 
   it.each([
     ['of a database that had pages', Buffer.concat([hot, Buffer.from([0, 0, 0, 9])])],
-    ['that is none', Buffer.from('anything else at all')],
+    ['with other content', Buffer.from('anything else at all')],
   ])('a rollback file %s is neither played back nor deleted', async (_, bytes) => {
     await (await open()).close()
     const before = readFileSync(path)
@@ -264,7 +264,7 @@ describe('the file', () => {
     }
   })
 
-  it('one of a new journal that was killed in its first moments is none in the way', async () => {
+  it('the rollback file of a new journal killed at its first write does not prevent an open', async () => {
     mkdirSync(join(folder, 'state'))
     writeFileSync(path, '')
     writeFileSync(`${path}-journal`, Buffer.concat([hot, Buffer.alloc(512 - 16)]))
@@ -272,7 +272,7 @@ describe('the file', () => {
     expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
   })
 
-  /** As a kill leaves it: what was appended is in the log alone. */
+  /** As a kill leaves it: the appended entries are only in the log. */
   const leaveLog = async (n: number) => {
     const journal = await open()
     await journal.append(part([spec(n)]))
@@ -316,7 +316,7 @@ describe('the file', () => {
     expect(idsOf(await (await open()).take('a', plenty))).toEqual([uuid(1)])
   })
 
-  it('a file of a newer version is left alone', async () => {
+  it('a file of a newer version is left unchanged', async () => {
     await (await open()).close()
     const db = new Sqlite(path)
     db.pragma('user_version = 99')
@@ -332,15 +332,12 @@ describe('the file', () => {
     .join('; ')
   const foreign: readonly [string, string][] = [
     ['no version', 'CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL)'],
-    ['a version as an older journal has', 'CREATE TABLE chunks (x); PRAGMA user_version = 2'],
-    [
-      'the names of a journal, and a version that every one of ours marks',
-      `${alike}; PRAGMA user_version = 5`,
-    ],
+    ['the version of an older journal', 'CREATE TABLE chunks (x); PRAGMA user_version = 2'],
+    ['table names of a journal, and a version that requires our mark', `${alike}; PRAGMA user_version = 5`],
     ['a mark of its own', 'CREATE TABLE t (x); PRAGMA application_id = 252006674'],
     ['a mark and nothing else', 'PRAGMA application_id = 252006674'],
   ]
-  it.each(foreign)('a database of another program is refused and not touched: %s', async (_, sql) => {
+  it.each(foreign)('a database of another program is refused and left unchanged: %s', async (_, sql) => {
     mkdirSync(join(folder, 'state'))
     const other = new Sqlite(path)
     other.exec(sql)
@@ -354,7 +351,7 @@ describe('the file', () => {
     expect(readdirSync(join(folder, 'state'))).toEqual(['journal.db'])
   })
 
-  it('a journal bears the mark of this program, one of an older version from its next start on; an empty file becomes one', async () => {
+  it('a journal has the mark of this program, an older journal from its next start, an empty file from its first', async () => {
     const mark = (change = '') => {
       const db = new Sqlite(path)
       db.exec(change)
@@ -365,7 +362,7 @@ describe('the file', () => {
     await (await open()).close()
     const ours = mark()
     expect(ours).not.toBe(0)
-    expect(mark('PRAGMA application_id = 0; PRAGMA user_version = 4')).toBe(0)
+    expect(mark(`${undoRenaming} PRAGMA application_id = 0; PRAGMA user_version = 4`)).toBe(0)
     await (await open()).close()
     expect(mark()).toBe(ours)
     writeFileSync(path, '')
@@ -373,13 +370,13 @@ describe('the file', () => {
     expect(mark()).toBe(ours)
   })
 
-  it('a file from before findings were looked up by their entry goes on, and tells none of them twice', async () => {
+  it('findings of a file from before the findings index are not counted again', async () => {
     const seen = part([spec(1)], { findings: [{ kind: 'foreign_fetch', index: 0 }], wanted: () => false })
     const journal = await open()
     await journal.append(seen)
     await journal.close()
     const before = new Sqlite(path)
-    before.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    before.exec(`${undoRenaming} DROP INDEX findings_by_time; PRAGMA user_version = 3`)
     before.close()
     const again = await open()
     expect(await again.append(seen)).toMatchObject({ findings: 0 })
@@ -391,26 +388,7 @@ describe('the file', () => {
     after.close()
   })
 
-  it('an intent of a version that counted its tries is found, and that version finds one of today', async () => {
-    const journal = await open()
-    await journal.append(part([spec(1), spec(2)]))
-    await journal.close()
-    const before = new Sqlite(path)
-    before.prepare('INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)').run('a', 1, 1, 7, 's', 'd')
-    before.close()
-    const again = await open()
-    expect(await again.inFlightBatches('a')).toEqual([{ first: 1, last: 1, shape: 's', detail: 'd' }])
-    await again.recordInFlight('a', { first: 2, last: 2, shape: 's', detail: 'e' })
-    await again.close()
-    const after = new Sqlite(path)
-    const rows = after
-      .prepare('SELECT first, last, attempt, shape, detail FROM intents WHERE first = 2')
-      .all()
-    after.close()
-    expect(rows).toEqual([{ first: 2, last: 2, attempt: 1, shape: 's', detail: 'e' }])
-  })
-
-  it('a folder in the way is told as a matter of configuration', async () => {
+  it('a path that is a folder, or is below a file, is a configuration error', async () => {
     await expect(open({ path: folder })).rejects.toMatchObject({ code: 'config_invalid' })
     writeFileSync(join(folder, 'plain'), '')
     await expect(open({ path: join(folder, 'plain', 'x.db') })).rejects.toMatchObject({
@@ -418,7 +396,7 @@ describe('the file', () => {
     })
   })
 
-  it('a folder that cannot be made is told as a matter of configuration: a link that leads nowhere, /proc', async () => {
+  it('a folder that cannot be made is a configuration error: below a broken link, below /proc', async () => {
     symlinkSync(join(folder, 'absent'), join(folder, 'dangling'))
     for (const way of [join(folder, 'dangling'), '/proc/auditferry-test'])
       await expect(open({ path: join(way, 'a.db') })).rejects.toMatchObject({
@@ -428,7 +406,7 @@ describe('the file', () => {
     expect(existsSync(join(folder, 'absent'))).toBe(false)
   })
 
-  it('what happened to entries is counted by source and day for good', async () => {
+  it('the counts by source and day add up what happened to each entry', async () => {
     const journal = await open()
     const day = 86_400_000_000
     const at = (n: number, days: number) => ({ id: uuid(n), at: START_US + days * day })
@@ -456,8 +434,8 @@ describe('damage', () => {
 
   const garbage = Buffer.alloc(50_000, 'not a database ')
 
-  it.each([['a log'], ['a ballast'], ['what an s3 sink had on its way']])(
-    'a journal whose first bytes are gone is told as damaged, and how to move it aside, and is not touched: %s beside it says that it was one',
+  it.each([['a log'], ['a ballast'], ['the spool folder of an s3 sink']])(
+    'a journal whose first bytes are gone is reported as damaged, with how to move it aside, and left unchanged, if %s is beside it',
     async (which) => {
       await (await open()).close()
       writeFileSync(path, garbage)
@@ -466,13 +444,15 @@ describe('damage', () => {
       else mkdirSync(join(folder, 'state', 'spool', 'journal.db'), { recursive: true })
       await expect(open()).rejects.toMatchObject({
         code: 'journal_corrupt',
-        message: expect.stringContaining(`${path}-wal aside`) as string,
+        message: expect.stringContaining(
+          `move ${path} (and ${path}-wal, if it exists) aside; then start`,
+        ) as string,
       })
       expect(readFileSync(path).equals(garbage)).toBe(true)
     },
   )
 
-  it('so is one that still begins as a database', async () => {
+  it('a damaged journal that still starts like a database is reported as damaged too', async () => {
     await (await open()).close()
     const bytes = readFileSync(path)
     bytes.fill(0xff, 16, 100)
@@ -482,7 +462,7 @@ describe('damage', () => {
   })
 
   it.each(['{"id":"1"}\n', 'SQLite', garbage.toString()])(
-    'a file that is no database, and nothing beside it ours, is a matter of configuration: nobody is told to move it, and it is not touched: %.10s',
+    'a file that is no journal, with no journal file beside it, is a configuration error and left unchanged: %.10s',
     async (content) => {
       mkdirSync(join(folder, 'state'))
       writeFileSync(path, content)
@@ -499,19 +479,19 @@ describe('damage', () => {
     },
   )
 
-  it('a torn page is found at start, although nobody has asked for it yet', async () => {
+  it('a torn page is found at start, before it is read', async () => {
     const journal = await open()
     await journal.append(part(Array.from({ length: 3000 }, (_, i) => spec(i))))
     await journal.close()
     const bytes = readFileSync(path)
-    // Leaves of the keys' tree, full of cells, that nothing but the check reads at start.
+    // Only the check at start reads these leaves of the key index.
     for (let page = 8192; page < bytes.length; page += 8192)
       if (bytes[page] === 0x0a && bytes.readUInt16BE(page + 3) > 100) bytes.fill(0xff, page + 8, page + 64)
     writeFileSync(path, bytes)
     await expect(open()).rejects.toMatchObject({ code: 'journal_corrupt' })
   })
 
-  it('a payload that rotted is not delivered: its chunk is named', async () => {
+  it('a damaged payload is not delivered: the error names its chunk', async () => {
     const journal = await open()
     await journal.append(part([spec(1)]))
     await journal.append(part([spec(2), spec(3)]))
@@ -526,7 +506,7 @@ describe('damage', () => {
     })
   })
 
-  it('a chunk in the place of another is found too', async () => {
+  it('a chunk stored under the sequence number of another is found', async () => {
     const journal = await open()
     await journal.append(part([spec(1)]))
     await journal.append(part([spec(2)]))
@@ -541,7 +521,7 @@ describe('damage', () => {
 })
 
 describe('a failing disk', () => {
-  it('after an I/O error nothing is read or written any more, so that no commit is believed that may not be there', async () => {
+  it('after an I/O error nothing is read or written any more: the last commit may be missing on disk', async () => {
     const clock = new TestClock()
     const journal = await open({ clock })
     await journal.append(part([spec(1)]))
@@ -577,17 +557,17 @@ describe('a failing disk', () => {
   })
 })
 
-describe('a link in the place of the journal', () => {
-  const place = () => join(folder, 'volume', 'real.db')
+describe('a journal path that is a link', () => {
+  const target = () => join(folder, 'volume', 'real.db')
   const linked = async (settings: Partial<JournalOptions> = {}) => {
     for (const name of ['volume', 'state', 'deep']) mkdirSync(join(folder, name))
     symlinkSync('../state', join(folder, 'deep', 'way'))
-    // From where its folder really lies.
+    // Relative to the real folder of the link.
     symlinkSync('../volume/real.db', path)
     return open({ path: join(folder, 'deep', 'way', 'journal.db'), ballastBytes: 10_000, ...settings })
   }
 
-  it('all that belongs to the file lies beside it, on its volume, and nothing beside the link', async () => {
+  it('puts all other files beside the target, on its volume, and none beside the link', async () => {
     const [types, free, volume] = [[], [], []] as [string[], string[], string[]]
     const journal = await linked({
       fileSystemType: (at) => types.push(at) * 0,
@@ -601,18 +581,18 @@ describe('a link in the place of the journal', () => {
   })
 
   it.each(['volume/real.db', 'volume/real.db-wal', 'state/journal.db'])(
-    '%s that is taken away is told, and no more once it is back',
+    'reports %s as gone while it is missing',
     async (name) => {
       const journal = await linked()
       renameSync(join(folder, name), join(folder, 'aside'))
       expect(await journal.lost()).toContain(' is gone')
-      expect(await journal.lost()).toContain(`put ${place()} and ${place()}-wal back`)
+      expect(await journal.lost()).toContain(`put ${target()} and ${target()}-wal back`)
       renameSync(join(folder, 'aside'), join(folder, name))
       expect(await journal.lost()).toBeUndefined()
     },
   )
 
-  it('one that is made to lead elsewhere is told: the next start would open another', async () => {
+  it('reports a link that was changed to another file, since the next start would open that one', async () => {
     const journal = await linked()
     writeFileSync(join(folder, 'other.db'), '')
     renameSync(path, join(folder, 'aside'))
@@ -621,12 +601,12 @@ describe('a link in the place of the journal', () => {
   })
 })
 
-describe('no room', () => {
-  const takeIn = async (journal: Journal, from: number) => {
+describe('a full disk', () => {
+  const appendAll = async (journal: Journal, from: number) => {
     for (let n = from; ; n++) await journal.append(big(n))
   }
 
-  it('at the bound of the file nothing more comes in, delivering and pruning go on and make room', async () => {
+  it('at the file limit appends fail, while delivery and pruning go on and make room', async () => {
     const journal = await open({ maxFileBytes: 1_500_000, keepDeliveredBytes: 0, ballastBytes: 1000 })
     let kept = 0
     const fill = async () => {
@@ -645,7 +625,7 @@ describe('no room', () => {
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
-  it('the ballast stays where the file has reached its bound and the disk has room, however large what did not fit', async () => {
+  it('the ballast stays while only the file limit is reached and the disk has room', async () => {
     let free = 1e9
     const settings = { maxFileBytes: 1_500_000, ballastBytes: 10_000, freeBytes: () => free }
     const journal = await open(settings)
@@ -657,27 +637,27 @@ describe('no room', () => {
     expect(before).toBeDefined()
     expect(ballast()).toBe(before)
     expect(sentences.join()).not.toContain('removed its reserve')
-    // Full is full, also where the file has reached its bound too.
-    await expect(takeIn(journal, 2)).rejects.toMatchObject({ code: 'disk_full' })
+    // A full disk frees the ballast, also if the file is at its limit too.
+    await expect(appendAll(journal, 2)).rejects.toMatchObject({ code: 'disk_full' })
     free = 0
-    await expect(takeIn(journal, 50)).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(appendAll(journal, 50)).rejects.toMatchObject({ code: 'disk_full' })
     expect(ballast()).toBeUndefined()
   })
 
-  it('a file of an older version that stands at its bound opens all the same', async () => {
+  it('a file of an older version that is at its limit still opens', async () => {
     const maxFileBytes = 1_000_000
     const journal = await open({ maxFileBytes })
     await journal.append(big(1))
     await journal.close()
     const older = new Sqlite(path)
-    older.exec('DROP INDEX findings_by_time; PRAGMA user_version = 3')
+    older.exec(`${undoRenaming} DROP INDEX findings_by_time; PRAGMA user_version = 3`)
     const pages = () => older.pragma('page_count', { simple: true }) as number
     for (let i = 0; pages() * 8192 < maxFileBytes; i++) older.exec(`CREATE TABLE filler${i} (x)`)
     older.close()
     await expect(open({ maxFileBytes })).resolves.toBeDefined()
   })
 
-  it('where quarantine fills the file the error says what makes room, and dropping it does', async () => {
+  it('if quarantine fills the file the error says so, and dropping it makes room', async () => {
     const journal = await open({ maxFileBytes: 1_010_000 })
     const malformed = (n: number) => {
       const bytes = randomBytes(50_000)
@@ -696,7 +676,7 @@ describe('no room', () => {
     expect(await journal.append(big(1))).toMatchObject({ added: 1 })
   })
 
-  it('where dead letters fill the file the error says what makes room, over a restart too, and dropping does', async () => {
+  it('if dead letters fill the file the error says so, also after a restart, and dropping them makes room', async () => {
     const settings = { maxFileBytes: 1_010_000, keepDeliveredBytes: 0 }
     let journal = await open(settings)
     let kept = 0
@@ -715,33 +695,33 @@ describe('no room', () => {
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full', message: reported })
     await journal.close()
     journal = await open(settings)
-    await expect(takeIn(journal, kept + 1)).rejects.toMatchObject({ message: reported })
+    await expect(appendAll(journal, kept + 1)).rejects.toMatchObject({ message: reported })
     expect(await journal.dropDeadLetters({})).toBe(kept - 1)
-    // What is owed fills it now, and nobody is to drop that.
-    await expect(takeIn(journal, kept + 10)).rejects.toMatchObject({
+    // Now pending entries fill it. They must not be dropped.
+    await expect(appendAll(journal, kept + 10)).rejects.toMatchObject({
       message: expect.not.stringContaining('drop') as string,
     })
   })
 
-  it('a file full of what is owed is blamed on neither', async () => {
+  it('the error for a file full of pending entries suggests no drop', async () => {
     const journal = await open({ maxFileBytes: 1_010_000 })
-    await expect(takeIn(journal, 1)).rejects.toMatchObject({
+    await expect(appendAll(journal, 1)).rejects.toMatchObject({
       code: 'disk_full',
       message: expect.not.stringContaining('drop') as string,
     })
   })
 
-  it('a start on a full disk says that nothing was begun, what is wanted, and to start again', () => {
+  it('a start on a full disk reports that nothing was started, how much room it needs, and to start again', () => {
     const full = translate(Object.assign(new Error('full'), { code: 'SQLITE_FULL' }), path)
     const reported = atStart(full, () => '3 MiB are free, the journal needs 96 MiB')
     expect(reported).toMatchObject({
       code: 'disk_full',
-      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was begun or lost. The journal is ${path}`,
+      message: `the disk is full or the file has reached its bound (3 MiB are free, the journal needs 96 MiB): make room, and start again. Nothing was started and nothing is lost. The journal is ${path}`,
     })
     expect(atStart(translate(new Error('other'), path), () => '')).toEqual(new Error('other'))
   })
 
-  it('a start that finds no room is told as one', async () => {
+  it('a start that finds the disk full says to start again', async () => {
     const full = Object.assign(new Error('full'), { code: 'SQLITE_FULL' })
     const fileSystemType = () => {
       throw full
@@ -752,7 +732,7 @@ describe('no room', () => {
     })
   })
 
-  it('without room for the ballast nothing is taken in, what is kept is delivered, and room lifts it', async () => {
+  it('without room for the ballast appends fail, stored entries are delivered, and new room ends that', async () => {
     let free = 0
     const settings = { ballastBytes: 2 ** 19, freeBytes: () => free }
     const journal = await open(settings)
@@ -768,14 +748,14 @@ describe('no room', () => {
   })
 
   const MB = 1_000_000
-  const settleAll = async (journal: Journal, first: number, through: number) => {
+  const ackAll = async (journal: Journal, first: number, through: number) => {
     for (let n = first; n <= through; n++) {
       await journal.ack('a', acknowledgement(n, n))
       while (await journal.prune()) continue
     }
   }
 
-  it('free pages of the file take in what comes where the disk has no room for the ballast, and the error says what is so large', async () => {
+  it('without room for the ballast free pages of the file are reused, and the error names what takes the room', async () => {
     let free = 1e9
     const settings = {
       ...{ ballastBytes: MB, keepDeliveredBytes: 0, freeBytes: () => free, volumeBytes: () => 6 * MB },
@@ -791,9 +771,9 @@ describe('no room', () => {
       code: 'disk_full',
       message: expect.stringMatching(/own file takes [34]\.\d MiB of 5\.7 MiB.*: .*keep_delivered/) as string,
     })
-    await settleAll(journal, 1, 40)
+    await ackAll(journal, 1, 40)
     expect(await journal.append(big(41))).toMatchObject({ added: 1 })
-    // Neither the last free pages nor more of a log than the disk has: they are giving out's.
+    // The last free pages, and a log larger than the disk allows, are reserved for delivery.
     for (const large of [
       part([spec(42, { body: 'x'.repeat(2 * MB) })]),
       part([spec(42)], { cursor: 'x'.repeat(2 * MB) }),
@@ -805,12 +785,12 @@ describe('no room', () => {
     ])
       await expect(journal.append(large)).rejects.toMatchObject({ code: 'disk_full' })
     const size = statSync(path).size
-    await expect(takeIn(journal, 42)).rejects.toMatchObject({ code: 'disk_full' })
+    await expect(appendAll(journal, 42)).rejects.toMatchObject({ code: 'disk_full' })
     expect(statSync(path).size).toBe(size)
     await journal.close()
     free = 100_000
     journal = await open(settings)
-    await settleAll(journal, 41, journal.stats().entries + 40)
+    await ackAll(journal, 41, journal.stats().entries + 40)
     await expect(journal.append(big(90))).rejects.toMatchObject({ code: 'disk_full' })
     free = 1.9 * MB
     expect(await journal.append(big(90))).toMatchObject({ added: 1 })
@@ -820,18 +800,18 @@ describe('no room', () => {
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
-  it('the ballast is as large as the largest entry wants it', async () => {
+  it('the ballast is sized for the largest entry', async () => {
     await open({ ballastBytes: undefined, maxEntryBytes: 20 * 2 ** 20 })
     expect(statSync(`${path}.ballast`).size).toBe(56 * 2 ** 20)
   })
 
-  it('a ballast of another size makes room for the one of today', () => {
+  it('a ballast of another size is replaced by one of the current size', () => {
     writeFileSync(join(folder, 'j.ballast'), Buffer.alloc(50))
     expect(new Ballast(join(folder, 'j'), 100, () => 150).ensure()).toBe(true)
     expect(statSync(join(folder, 'j.ballast')).size).toBe(100)
   })
 
-  it('what a failed write left of the ballast is taken away again', () => {
+  it('a partly written ballast is removed', () => {
     const script = `
       const { Ballast } = await import(${JSON.stringify(new URL('../../../../src/journal/sqlite/space.ts', import.meta.url).href)})
       console.log(new Ballast(${JSON.stringify(join(folder, 'j'))}, 100_000, () => Infinity).ensure())`
@@ -844,7 +824,7 @@ describe('no room', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  it('a link in the place of the ballast is not followed, and none is started on', async () => {
+  it('a link at the path of the ballast is not followed, and a start with one is refused', async () => {
     const target = join(folder, 'target')
     writeFileSync(target, 'theirs')
     symlinkSync(target, join(folder, 'j.ballast'))
@@ -879,7 +859,7 @@ describe('no room', () => {
     }
 
   it(
-    'on a full disk the ballast goes first: reading pauses, delivery goes on, a restart too, and room brings all back',
+    'a full disk first takes the ballast: reading pauses, delivery goes on, also after a restart, and room restores both',
     mounted(async (mount) => {
       const settings = { path: join(mount, 'journal.db'), ballastBytes: 600_000, keepDeliveredBytes: 0 }
       let journal = await open(settings)
@@ -910,7 +890,7 @@ describe('no room', () => {
   const large = (n: number) => part([spec(n, { body: 'x'.repeat(4_096_000) })])
 
   it(
-    'a journal that filled its volume gives out all, and takes in again inside its file, over a restart too',
+    'a journal that filled its volume delivers everything and then reuses its own file, also after a restart',
     mounted(async (mount) => {
       const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: undefined }
       const once = async () => {
@@ -919,7 +899,7 @@ describe('no room', () => {
           for (; ; kept++) await journal.append(large(next + kept))
         }
         for (let i = 0; i < 3; i++) await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
-        await settleAll(journal, next, next + kept - 1)
+        await ackAll(journal, next, next + kept - 1)
         next += kept
         return kept
       }
@@ -939,7 +919,7 @@ describe('no room', () => {
   )
 
   it(
-    'what is taken in without a ballast goes into a log that begins anew, since it may not grow',
+    'an append without a ballast restarts the log, which may not grow',
     mounted(async (mount) => {
       const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: MB }
       const before = await open(settings)
@@ -959,14 +939,14 @@ describe('no room', () => {
   )
 
   it(
-    'nothing is taken in without a ballast while the file has yet to grow by what the log holds',
+    'without a ballast appends fail while the file still has to grow by what the log holds',
     mounted(async (mount) => {
       const settings = { path: join(mount, 'journal.db'), keepDeliveredBytes: 0, ballastBytes: MB }
       const journal = await open(settings)
       for (let n = 1; n <= 40; n++) await journal.append(big(n))
       const foreign = join(mount, 'foreign')
       writeFileSync(foreign, Buffer.alloc(freeBytesOf(mount) - 30_000))
-      await expect(takeIn(journal, 41)).rejects.toMatchObject({ code: 'disk_full' })
+      await expect(appendAll(journal, 41)).rejects.toMatchObject({ code: 'disk_full' })
       expect(existsSync(`${settings.path}.ballast`)).toBe(false)
       await journal.ack('a', acknowledgement(1, 40))
       while (await journal.prune()) continue
@@ -977,7 +957,7 @@ describe('no room', () => {
   )
 
   it(
-    'the ballast has room for the largest entry as a dead letter too, behind a full log: giving out goes on',
+    'the ballast has room to make the largest entry a dead letter behind a full log, so delivery goes on',
     mounted(async (mount) => {
       const path = join(mount, 'journal.db')
       const journal = await open({ path, sinks: ['a', 'b'], ballastBytes: undefined })
@@ -987,7 +967,7 @@ describe('no room', () => {
       const rejected = [{ seq: 1, code: 'refused', reason: 'as told' }]
       await journal.ack('a', { first: 1, through: 1, rejected })
       expect(sentences.join()).toContain('removed its reserve')
-      // More than the log has room for: it is folded meanwhile.
+      // More than the log has room for, so it is checkpointed meanwhile.
       for (let n = 0; n < 40; n++) await journal.state.put('x', String(n % 10).repeat(MB))
       await journal.ack('b', acknowledgement(1, 16))
       while (await journal.prune()) continue
@@ -996,7 +976,7 @@ describe('no room', () => {
   )
 
   it(
-    'where neither disk nor ballast has room giving out goes on in the log that there is',
+    'without room on disk or in the ballast delivery goes on within the existing log',
     mounted(async (mount) => {
       const settings = { path: join(mount, 'journal.db') }
       const before = await open(settings)
@@ -1012,7 +992,7 @@ describe('no room', () => {
   )
 
   it(
-    'what gives room or moves on may use the ballast at once',
+    'acknowledgements and in-flight batches may use the ballast at once',
     mounted(async (mount) => {
       const journal = await open({ path: join(mount, 'journal.db'), ballastBytes: 600_000 })
       await journal.append(big(1))
@@ -1026,7 +1006,7 @@ describe('no room', () => {
 })
 
 describe('SIGKILL', () => {
-  it('killed twenty times while appending and delivering: nothing missing, nothing out of order, at most a batch repeated a kill', async () => {
+  it('killed twenty times while appending and delivering: nothing missing, nothing out of order, at most one batch repeated per kill', async () => {
     const received = join(folder, 'received')
     const program = new URL('./appender.ts', import.meta.url).pathname
     const kills = 20
@@ -1051,6 +1031,6 @@ describe('SIGKILL', () => {
     const cursor = Number(await journal.cursor(audit))
     expect(rest).toEqual(Array.from({ length: cursor + 5 - position }, (_, i) => uuid(position + i)))
     expect(distinct.length).toBeGreaterThan(100)
-    // Twenty starts of a process: 60 s were too few beside a load of 15.
+    // Twenty process starts: 60 s were too few at a load of 15.
   }, 180_000)
 })

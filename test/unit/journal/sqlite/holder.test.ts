@@ -1,4 +1,4 @@
-// Who has a journal open, by what Linux tells of the locks on its file.
+// Finds the process that has a journal open, from Linux's list of file locks.
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const lock = (pid: number, inode: number | bigint, from = 1073741824) =>
   `1: POSIX  ADVISORY  WRITE ${pid} 00:1b:${inode} ${from} 1073742335\n`
 const own = () => statSync(path, { bigint: true }).ino
 
-test('the process that holds the locks of SQLite on this file', () => {
+test("the holder is the process with SQLite's locks on this file", () => {
   const locks = lock(11, own() + 1n) + lock(12, own()) + lock(12, own(), 1073741826) + lock(13, own(), 0)
   expect(holderOf(path, () => locks)).toBe(12)
 })
@@ -26,13 +26,13 @@ test('the process that holds the locks of SQLite on this file', () => {
 test.each([
   ['a process outside of this container', () => lock(0, own())],
   ['this process itself', () => lock(process.pid, own())],
-  ['two, of which one may have a file of another disk', () => lock(11, own()) + lock(12, own())],
-  ['nobody', () => ''],
-])('is not told of %s', (_, locks) => {
+  ['two processes, since one may lock a file of another disk', () => lock(11, own()) + lock(12, own())],
+  ['a file without locks', () => ''],
+])('there is no holder for %s', (_, locks) => {
   expect(holderOf(path, locks)).toBeUndefined()
 })
 
-test('is not told where there are no locks to read, or no file', () => {
+test('there is no holder without a list of locks or without a file', () => {
   const none = () => {
     throw new Error('no such file')
   }

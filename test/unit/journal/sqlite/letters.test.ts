@@ -1,4 +1,4 @@
-// Dead letters where much is asked at once: of memory, and of a disk that is full.
+// Many dead letters at once: within bounded memory, and on a full disk.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,15 +25,15 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const parkAll = async (count: number) => {
+const rejectAll = async (count: number) => {
   const rejected = Array.from({ length: count }, (_, i) => ({ seq: i + 1, code: 'refused', reason: 'no' }))
   await journal.ack('a', { first: 1, through: count, rejected })
 }
 
-it('letters that are retried come back in pieces of 4 MB at most, however many bytes they are together', async () => {
+it('retried dead letters are copied in pieces of at most 4 MB', async () => {
   const body = 'x'.repeat(TRANSACTION_BYTES / 4)
   for (let n = 1; n <= 10; n++) await journal.append(part([spec(n, { body })]))
-  await parkAll(10)
+  await rejectAll(10)
   const pieces = vi.spyOn(Buffer, 'concat')
   expect(await journal.retryDeadLetters({})).toBe(10)
   const sizes = pieces.mock.results.map(({ value }) => (value as Buffer).length)
@@ -44,14 +44,14 @@ it('letters that are retried come back in pieces of 4 MB at most, however many b
   expect(idsOf(batch)).toEqual(Array.from({ length: 10 }, (_, i) => uuid(i + 1)))
 })
 
-it('what is parked on the room of the ballast, at the second try, counts once', async () => {
+it('dead letters stored on the second try, with the room of the ballast, count once', async () => {
   await journal.append(part([spec(1), spec(2)]))
   let asked = 0
   clock.now = () => {
     if (++asked === 2) throw Object.assign(new Error('as told'), { code: 'ENOSPC' })
     return clock.nowMs
   }
-  await parkAll(2)
+  await rejectAll(2)
   expect(asked).toBe(4)
   expect(journal.stats().sinks[0]?.deadLetters).toBe(2)
   expect(await journal.deadLetters({})).toHaveLength(2)

@@ -1,4 +1,6 @@
-// A process whose files may not become large: fills a journal, gives out, takes in again, and tells what it met. `node limited.ts SETTINGS`
+// A process with a small file size limit: fills a journal, delivers, appends again and prints the
+// results.
+// `node limited.ts SETTINGS`
 import type { JournalOptions } from '../../../../src/journal/sqlite/open.ts'
 import { openRegistered } from '../../../fakes/registered.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -6,7 +8,7 @@ import { logOf, part, acknowledgement, spec, TestClock } from '../../../contract
 
 export interface Met {
   readonly kept: number
-  /** what the sink has settled of it */
+  /** up to where the sink has acknowledged */
   readonly position: number
   readonly full: string
   readonly settled: string

@@ -1,4 +1,5 @@
-// Law 10 under a quota, and where files may not become large: SQLite has no name for either, and both are a full disk all the same.
+// Invariant 10 under a quota and under a file size limit. SQLite has
+// no error code for either; the journal treats both as a full disk.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
@@ -39,7 +40,7 @@ const open = journalSetup((setup) => ({ folder, path, opened, sentences } = setu
 
 const usedUp = Object.assign(new Error('as told'), { code: 'EDQUOT' })
 
-/** A clock under which SQLite cannot write, for as long as `code` says so. */
+/** A clock that makes SQLite writes fail while `code` is set. */
 class FailingClock extends TestClock {
   code: string | undefined
   override now = () => {
@@ -48,8 +49,8 @@ class FailingClock extends TestClock {
   }
 }
 
-describe('a write that SQLite could not do', () => {
-  it('where the quota is used up it pauses reading and gives the ballast up, and room lifts it', async () => {
+describe('a write that SQLite could not make', () => {
+  it('under a used-up quota pauses reading and removes the ballast, until there is room', async () => {
     const clock = new FailingClock()
     const asked: string[] = []
     const journal = await open({ clock, limitReached: (at) => asked.push(at) > 0 && usedUp })
@@ -71,7 +72,7 @@ describe('a write that SQLite could not do', () => {
   it.each([
     ['cannot write', 'SQLITE_IOERR_WRITE'],
     ['cannot make its log', 'SQLITE_CANTOPEN'],
-  ])('a start that %s for it gives the ballast up too', async (_, code) => {
+  ])('also removes the ballast if a start %s because of the quota', async (_, code) => {
     await (await open()).close()
     let tries = 0
     const fileSystemType = () => {
@@ -84,7 +85,7 @@ describe('a write that SQLite could not do', () => {
   })
 
   it.each(['SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'EIO'])(
-    'it ends the process where the quota has room, and whatever the quota where it is no write: %s',
+    'ends the process if the quota has room, or if it was no plain write: %s',
     async (code) => {
       const clock = new FailingClock()
       const journal = await open({
@@ -98,7 +99,7 @@ describe('a write that SQLite could not do', () => {
     },
   )
 
-  it('the trial leaves nothing behind, and follows no link', () => {
+  it('is checked with a probe file that leaves nothing behind and follows no link', () => {
     writeFileSync(path, '')
     expect(limitReachedAt(path)).toBeUndefined()
     expect(readdirSync(folder)).toEqual(['journal.db'])
@@ -110,7 +111,7 @@ describe('a write that SQLite could not do', () => {
   })
 })
 
-/** A volume whose quota is `megabytes`. */
+/** Runs the work on a volume whose quota is `megabytes`. */
 const underQuota =
   (
     megabytes: number,
@@ -132,7 +133,7 @@ const underQuota =
         context.skip('no quota to be had')
         return
       }
-      // What is removed there counts until the file system's next commit.
+      // Btrfs counts removed files until its next commit.
       await work(volume, limit, () => run('btrfs', 'filesystem', 'sync', mount))
     } finally {
       for (const journal of opened.splice(0)) await journal.close()
@@ -140,7 +141,7 @@ const underQuota =
     }
   }
 
-/** Takes all that the quota has left. */
+/** Uses up the quota. */
 function useUp(volume: string): void {
   expect(() => {
     for (;;) writeFileSync(join(volume, 'foreign'), randomBytes(65_536), { flag: 'a', flush: true })
@@ -148,7 +149,7 @@ function useUp(volume: string): void {
 }
 
 it(
-  'under a real quota that is used up reading pauses, delivery goes on, a restart too, and a larger quota brings all back',
+  'under a real used-up quota reading pauses, delivery goes on, also after a restart, and a larger quota ends that',
   underQuota(12, async (volume, limit, settled) => {
     const settings = { path: join(volume, 'journal.db'), ballastBytes: 2 ** 20 }
     let journal = await open(settings)
@@ -168,7 +169,7 @@ it(
     expect(idsOf(await journal.take('a', { maxEntries: 1, maxBytes: 1 }))).toEqual([uuid(3)])
     await journal.ack('a', acknowledgement(3, 3))
     await expect(fill()).rejects.toMatchObject({ code: 'disk_full' })
-    // Its room is no room to take in: it is not put back there only to be given up again.
+    // The ballast is not restored there, since it would be removed again at once.
     expect(sentences.filter((sentence) => sentence.includes('removed its reserve'))).toHaveLength(1)
     limit('100M')
     expect(await journal.append(big(50))).toMatchObject({ added: 1 })
@@ -178,7 +179,7 @@ it(
 )
 
 it(
-  'a close under it leaves all in the log, where the next start finds it',
+  'a close under a used-up quota leaves entries in the log, where the next start finds them',
   underQuota(8, async (volume, limit) => {
     const settings = { path: join(volume, 'journal.db'), ballastBytes: 0 }
     const journal = await open(settings)
@@ -197,9 +198,9 @@ it(
   30_000,
 )
 
-describe.runIf(process.platform === 'linux')('where no file may become large', () => {
+describe.runIf(process.platform === 'linux')('under a file size limit', () => {
   const KIB = 1024
-  /** What a process meets that may write files of so many KiB. */
+  /** Runs a process that may write files of this many KiB at most. */
   const under = (kib: number, settings: Partial<JournalOptions>) => {
     const program = new URL('./limited.ts', import.meta.url).pathname
     const words = [process.execPath, program, JSON.stringify({ path, ...settings })]
@@ -209,7 +210,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
     return JSON.parse(stdout) as Met
   }
 
-  it('reading pauses there, delivery goes on and makes room, and the errors say which limit it is', () => {
+  it('reading pauses, delivery goes on and makes room, and the errors name the limit', () => {
     const met = under(24 * KIB - 3, { ballastBytes: 1_000_000 })
     expect(met.kept).toBeGreaterThan(10)
     expect(met.full).toMatch(
@@ -220,14 +221,14 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
-  it('so it does where the limit was not known before, and a log that may not grow is folded', () => {
+  it('the same holds if the limit was not known before, and the log is checkpointed', () => {
     const met = under(8192, { ballastBytes: 1_000_000, largestFileBytes: 1e12 })
     expect(met.full).toMatch(/^disk_full: .*may not become larger here.*: raise the limit .*start again/)
     expect(met).toMatchObject({ settled: 'done', again: 'done', sentences: [] })
     expect(existsSync(`${path}.ballast`)).toBe(true)
   })
 
-  it('where neither the file nor its log may grow any more all waits, and a start with a higher limit has all of it', async () => {
+  it('if neither the file nor its log may grow, everything waits, and a start with a higher limit has all entries', async () => {
     const { kept, position, settled, again } = under(24 * KIB, { ballastBytes: 0, largestFileBytes: 1e12 })
     expect(kept).toBeGreaterThan(50)
     for (const reported of [settled, again]) expect(reported).toMatch(/^disk_full/)
@@ -236,7 +237,7 @@ describe.runIf(process.platform === 'linux')('where no file may become large', (
     await journal.ack('a', acknowledgement(position + 1, kept))
   })
 
-  it('where not even the ballast may be so large nothing is taken in, and the error says why', () => {
+  it('if the ballast exceeds the limit, no append works and the error says why', () => {
     const { kept, full } = under(512, { ballastBytes: 1_000_000 })
     expect(kept).toBe(0)
     expect(full).toMatch(

@@ -1,4 +1,4 @@
-// What is told where the journal has no room: the fact, then what to do, and all of it fits into what the status shows.
+// The errors of a full disk: first the fact, then what to do, short enough for the status page.
 import type { Database } from 'better-sqlite3'
 import { expect, it } from 'vitest'
 import { atStart, Ballast, diskFull, Space } from '../../../../src/journal/sqlite/space.ts'
@@ -61,7 +61,7 @@ const starting = Object.entries(opening).map(
 const variants = [...Object.entries(running), ...starting]
 
 it.each(variants)(
-  '%s: the fact comes first, what to do behind it, in short, and nothing of it is cut',
+  '%s: the error starts with the fact, then says what to do, and fits the status page',
   (_, error) => {
     expect(error).toMatchObject({ code: 'disk_full' })
     const { message } = error as Error
@@ -73,26 +73,29 @@ it.each(variants)(
   },
 )
 
-it.each(variants)('%s: either it goes on by itself or it is to be started again', (_, error) => {
-  const { message } = error as Error
-  expect([...message.matchAll(/goes on by itself|start again/g)]).toHaveLength(1)
-  const needsStart = /start/.test(_) || /: raise the limit/.test(message)
-  expect(message).toContain(needsStart ? 'start again' : 'goes on by itself')
-})
+it.each(variants)(
+  '%s: the error says either that work resumes automatically or that a start is needed',
+  (_, error) => {
+    const { message } = error as Error
+    expect([...message.matchAll(/resumes automatically|start again/g)]).toHaveLength(1)
+    const needsStart = /start/.test(_) || /: raise the limit/.test(message)
+    expect(message).toContain(needsStart ? 'start again' : 'resumes automatically')
+  },
+)
 
-it('a full disk is told with what is free and what is wanted, and little else', () => {
+it('the error of a full disk names the free and the needed room', () => {
   const ballast = new Ballast(path, 48 * 2 ** 20, () => 44 * 2 ** 20)
   const db = { pragma: () => 1 } as unknown as Database
   const space = new Space({ path, ballast, largestFileBytes: Infinity, volumeBytes: () => LARGE, bounds, db })
   expect(diskFull(path, space.lack).message).toBe(
-    `44 MiB are free, the journal needs 96 MiB: make room, and reading goes on by itself. Delivery goes on. The journal is ${path}`,
+    `44 MiB are free, the journal needs 96 MiB: make room, and reading resumes automatically. Delivery continues. The journal is ${path}`,
   )
 })
 
 it.each([
   ['filled by the file', LARGE, LARGE],
   ['smaller than log and ballast', 2 ** 26, 8192],
-])('a volume %s is told with what the bounds ask for', (_, volume, own) => {
+])('the error for a volume %s names what the configured limits need', (_, volume, own) => {
   const { message } = diskFull(path, spaceOf(Infinity, volume, own).lack)
   expect(message).toContain('they take 2432 MiB plus keys')
 })

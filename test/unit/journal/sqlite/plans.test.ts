@@ -1,4 +1,4 @@
-// What is asked on the thread that everything else runs on goes to its rows by their keys, however many others there are.
+// Queries on the main thread find their rows by key, however many rows there are.
 import Sqlite from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { prepareDeadLetters } from '../../../../src/journal/sqlite/dead-letters.ts'
@@ -17,14 +17,19 @@ const named = { ids: '[1]', sink: null, after: 0, limit: 1 }
 
 test.each([
   [
-    'dead letters by their ids',
+    'dead letters by id',
     'dead_letters',
     (db: Sqlite.Database) => prepareDeadLetters(db).listOf.source,
     [named],
   ],
-  ['quarantine by ids', 'quarantine', (db: Sqlite.Database) => prepareQuarantine(db).listOf.source, [named]],
-  ['since when chunks are kept', 'chunks', (db: Sqlite.Database) => prepareReplay(db).keptSince.source, []],
-])('%s: nothing else is looked at', (_, table, sourceOf, parameters) => {
+  [
+    'quarantined elements by id',
+    'quarantine',
+    (db: Sqlite.Database) => prepareQuarantine(db).listOf.source,
+    [named],
+  ],
+  ['the oldest kept chunks', 'chunks', (db: Sqlite.Database) => prepareReplay(db).keptSince.source, []],
+])('%s are found by key, without a scan', (_, table, sourceOf, parameters) => {
   const db = openDatabase()
   const plan = db
     .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sourceOf(db)}`)

@@ -1,4 +1,4 @@
-// A journal whose file is taken away under the process says so, and what would help.
+// A journal whose file is removed while the process runs says so, and what to do.
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('what is written, checkpointed and pruned leaves it where it is', async () => {
+test('writes, checkpoints and pruning do not count as a lost file', async () => {
   for (let n = 1; n < 4_000; n += 500)
     await journal.append(
       part(Array.from({ length: 500 }, (_, i) => spec(n + i, { body: 'x'.repeat(4_000) }))),
@@ -30,24 +30,21 @@ test('what is written, checkpointed and pruned leaves it where it is', async () 
   expect(await journal.lost()).toBeUndefined()
 })
 
-test.each(['journal.db', 'journal.db-wal'])(
-  '%s that is removed is told, and no more once it is back',
-  async (name) => {
-    renameSync(at(name), at('aside'))
-    expect(await journal.lost()).toContain(`${at(name)} is gone`)
-    expect(await journal.lost()).toContain(`put ${at('journal.db')} and ${at('journal.db')}-wal back`)
-    renameSync(at('aside'), at(name))
-    expect(await journal.lost()).toBeUndefined()
-  },
-)
+test.each(['journal.db', 'journal.db-wal'])('a removed %s is reported until it is back', async (name) => {
+  renameSync(at(name), at('aside'))
+  expect(await journal.lost()).toContain(`${at(name)} is gone`)
+  expect(await journal.lost()).toContain(`put ${at('journal.db')} and ${at('journal.db')}-wal back`)
+  renameSync(at('aside'), at(name))
+  expect(await journal.lost()).toBeUndefined()
+})
 
-test('another file in its place is told', async () => {
+test('another file at its path is reported', async () => {
   renameSync(at('journal.db'), at('aside'))
   writeFileSync(at('journal.db'), 'another')
   expect(await journal.lost()).toContain('is another file than the one that was opened')
 })
 
-test('a folder that is gone is told', async () => {
+test('a removed folder is reported', async () => {
   renameSync(folder, `${folder}-aside`)
   expect(await journal.lost()).toContain('is gone')
   renameSync(`${folder}-aside`, folder)

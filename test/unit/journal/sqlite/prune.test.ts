@@ -1,4 +1,5 @@
-// What making room and coming back must never take away: young keys, owed chunks, parked entries, live intents.
+// Pruning and returning sinks never lose young keys,
+// pending chunks, dead letters or in-flight batches.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -56,7 +57,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-it('keys of what a source read on its day of reading before the last are kept, however old their entries', async () => {
+it("the keys of a source's last two days of reading are kept, however old the entries", async () => {
   clock.nowMs = START_US / 1000 + 3 * keepKeysMs
   await journal.append(part([spec(1)]))
   clock.nowMs += DAY_MS
@@ -65,7 +66,7 @@ it('keys of what a source read on its day of reading before the last are kept, h
   expect(await journal.append(part([spec(1)]))).toMatchObject({ added: 0, known: 1 })
 })
 
-it('an entry that is dated far ahead takes no keys that are still to be kept', async () => {
+it('an entry dated far in the future removes no keys within the retention', async () => {
   for (let day = 0; day < 8; day++) {
     clock.nowMs = START_US / 1000 + day * DAY_MS
     await journal.append(part([{ id: uuid(day), at: clock.nowMs * 1000 }]))
@@ -79,7 +80,7 @@ describe('a clock that is ahead', () => {
   const usageOf = (n: number) => part([spec(n)], { stream: usage })
   const entryNow = (n: number) => part([{ id: uuid(n), at: clock.nowMs * 1000 }])
 
-  it('takes no keys that are wanted once it is set right', async () => {
+  it('removes no keys that are needed once it is corrected', async () => {
     for (let day = 0; day < 8; day++) {
       clock.nowMs = START_US / 1000 + day * DAY_MS
       await journal.append(entryNow(day))
@@ -90,7 +91,7 @@ describe('a clock that is ahead', () => {
     expect(await journal.append(part([{ id: uuid(0), at: START_US }]))).toMatchObject({ added: 0, known: 1 })
   })
 
-  it('is told from a source that went quiet by what the others read', async () => {
+  it('is assumed if no source reads new entries', async () => {
     await journal.append(usageOf(1))
     clock.nowMs += DAY_MS
     await journal.append(usageOf(2 * 86_400))
@@ -101,7 +102,7 @@ describe('a clock that is ahead', () => {
     expect(await journal.append(usageOf(1))).toMatchObject({ added: 0, known: 1 })
   })
 
-  it('is not suspected where another source reads what is new', async () => {
+  it('is not assumed if another source reads new entries', async () => {
     for (const n of [1, 2 * 86_400, 3 * 86_400]) {
       await journal.append(usageOf(n))
       clock.nowMs += DAY_MS
@@ -113,7 +114,7 @@ describe('a clock that is ahead', () => {
   })
 })
 
-it('an owed chunk is never pruned, even where the totals say that there is room to make', () => {
+it('a pending chunk is never pruned, even if the totals ask for room', () => {
   const db = new Sqlite(':memory:')
   migrate(db, 'memory')
   const put = db.prepare("INSERT INTO chunks VALUES (?, ?, 1, 100, 0, 0, NULL, 0, '[]', x'', x'', x'')")
@@ -131,20 +132,20 @@ it('an owed chunk is never pruned, even where the totals say that there is room 
   db.close()
 })
 
-it('an entry parked twice is one dead letter, with the number and the time of the first', async () => {
+it('an entry rejected twice is one dead letter, with the id and time of the first', async () => {
   await journal.append(part([spec(1), spec(2)]))
   const rejected = [{ seq: 1, code: 'refused', reason: 'no' }]
-  const park = () => journal.ack('a', { first: 1, through: 1, rejected })
-  await park()
+  const reject = () => journal.ack('a', { first: 1, through: 1, rejected })
+  await reject()
   const before = await journal.deadLetters({})
   clock.nowMs += 5_000
-  await park()
+  await reject()
   expect(before).toHaveLength(1)
   expect(await journal.deadLetters({})).toEqual(before)
   expect(journal.stats().sinks.map(({ deadLetters }) => deadLetters)).toEqual([1, 0])
 })
 
-it('a sink that comes back after its entries went has no intent for them, and keeps those above', async () => {
+it('a returning sink loses the in-flight batches of pruned entries and keeps later ones', async () => {
   for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
   for (const seq of [1, 2, 3])
     await journal.recordInFlight('b', { first: seq, last: seq, shape: 's', detail: String(seq) })
@@ -155,16 +156,16 @@ it('a sink that comes back after its entries went has no intent for them, and ke
   expect((await journal.inFlightBatches('b')).map(({ first }) => first)).toEqual([3])
 })
 
-it('books that counted more than there was come out even when a sink is met anew: what was before its time may be below zero', () => {
+it('accounts with too many deliveries still balance for a new sink: the count before its time may be negative', () => {
   const db = new Sqlite(':memory:')
   migrate(db, 'memory')
   db.exec(`INSERT INTO sources (workspace, source) VALUES ('acme', 'audit');
     INSERT INTO sinks VALUES ('a', 9, 0, 0);
     INSERT INTO counts VALUES (1, 5, 3, 0, 0, 0, 0), (1, 6, 3, 0, 0, 0, 0), (1, 7, 3, 0, 0, 0, 0);
-    INSERT INTO deliveries (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
-  const deliveries = new DeliveryAccounts(db, new Streams(db))
-  deliveries.begin('a', { position: 9, ahead: [] })
-  const reported = deliveries.delivered({ fromDay: 0, toDay: 9 })
+    INSERT INTO accounts (sink, source, day, accepted) VALUES ('a', 1, 5, 5), ('a', 1, 6, 3), ('a', 1, 7, 1)`)
+  const accounts = new DeliveryAccounts(db, new Streams(db))
+  accounts.begin('a', { position: 9, ahead: [] })
+  const reported = accounts.delivered({ fromDay: 0, toDay: 9 })
   expect(reported.map(({ day, before, accepted }) => [day, before, accepted])).toEqual([
     [5, -2, 5],
     [6, 0, 3],
@@ -173,7 +174,7 @@ it('books that counted more than there was come out even when a sink is met anew
   db.close()
 })
 
-it('the books of a sink that lost entries while it was away come out even', async () => {
+it('the accounts of a sink that missed pruned entries balance', async () => {
   for (const n of [1, 2, 3]) await journal.append(part([spec(n)]))
   await reopen(['a'])
   await journal.ack('a', acknowledgement(1, 2))
@@ -183,10 +184,10 @@ it('the books of a sink that lost entries while it was away come out even', asyn
   expect(rows).toMatchObject([{ kept: 3, before: 2, pending: 1, missing: 0 }])
 })
 
-describe('letters', () => {
+describe('dead letters', () => {
   const lettersOf = (...seqs: number[]) => seqs.map((seq) => ({ seq, code: 'refused', reason: 'no' }))
 
-  it('of several sinks are put back in one go, each for its own', async () => {
+  it('of several sinks are retried together, each for its own sink', async () => {
     await journal.append(part([spec(1), spec(2)]))
     for (const sink of ['a', 'b'])
       await journal.ack(sink, { first: 1, through: 2, rejected: lettersOf(1, 2) })
@@ -201,7 +202,7 @@ describe('letters', () => {
     ])
   })
 
-  it('of a sink that left the configuration stay, and are put back once it is there again', async () => {
+  it('of a removed sink stay, and can be retried once the sink is back', async () => {
     await journal.append(part([spec(1)]))
     await journal.ack('b', { first: 1, through: 1, rejected: lettersOf(1) })
     await reopen(['a'])
@@ -214,12 +215,15 @@ describe('letters', () => {
 
   it.each([
     ['before', 1, 2],
-    ['behind', 3, 2],
-  ])('%s what is settled cannot be parked, and then nothing of it lands', async (_, seq, settled) => {
-    await journal.append(part([spec(1), spec(2), spec(3)]))
-    const settling = journal.ack('a', { first: settled, through: settled, rejected: lettersOf(seq) })
-    await expect(settling).rejects.toThrow('outside of what it acknowledged')
-    expect(await journal.deadLetters({})).toEqual([])
-    expect(journal.stats().sinks[0]).toMatchObject({ position: 0, pendingEntries: 3 })
-  })
+    ['after', 3, 2],
+  ])(
+    'cannot be %s the acknowledged range: nothing of the acknowledgement is stored',
+    async (_, seq, acked) => {
+      await journal.append(part([spec(1), spec(2), spec(3)]))
+      const acking = journal.ack('a', { first: acked, through: acked, rejected: lettersOf(seq) })
+      await expect(acking).rejects.toThrow('outside of what it acknowledged')
+      expect(await journal.deadLetters({})).toEqual([])
+      expect(journal.stats().sinks[0]).toMatchObject({ position: 0, pendingEntries: 3 })
+    },
+  )
 })

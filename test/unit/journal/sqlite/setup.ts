@@ -1,4 +1,4 @@
-// A folder for each test, and the journals that it opens there: closed and removed behind it.
+// A folder for each test and the journals opened in it, closed and removed afterwards.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,16 +11,16 @@ import { logOf, part, spec, TestClock } from '../../../contract/journal-parts.ts
 
 interface Setup {
   readonly folder: string
-  /** where a journal is opened that is not told where */
+  /** the path of a journal opened without one */
   readonly path: string
   readonly opened: Journal[]
-  /** what they log */
+  /** what the journals log */
   readonly sentences: string[]
 }
 
 type Open = (settings?: Partial<JournalOptions & Registered>) => Promise<Journal>
 
-/** `began` is called before each test. Answers how a journal is opened in it; `name`: from the folder on. */
+/** Calls `began` before each test. Returns how to open a journal in the folder; `name` is its path there. */
 export function journalSetup(
   began: (setup: Setup) => unknown,
   name: string,
@@ -48,3 +48,13 @@ export function journalSetup(
 
 /** 100,000 bytes. */
 export const big = (n: number) => part([spec(n, { body: 'x'.repeat(100_000) })])
+
+/** Undoes the renaming of schema 6. */
+export const undoRenaming = `
+  ALTER TABLE sinks RENAME COLUMN reported TO told;
+  ALTER TABLE acknowledged_ranges RENAME TO ahead;
+  ALTER TABLE in_flight RENAME TO intents;
+  ALTER TABLE intents ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+  ALTER TABLE state RENAME TO notes;
+  ALTER TABLE accounts RENAME TO deliveries;
+  ALTER TABLE deliveries RENAME COLUMN dead_lettered TO parked;`

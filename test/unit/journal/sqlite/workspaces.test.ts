@@ -1,4 +1,4 @@
-// What a start tells of workspaces that the journal has not met, and of those that left.
+// What the log says at a start about new and removed workspaces.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,14 +11,17 @@ let folder: string
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'auditferry-workspaces-'))))
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** One start with these: what it tells, as `met NAME` and `left NAME`. `read`: a page of acme lands. */
+/**
+ * Starts once with these workspaces and returns the log as
+ * `met NAME` and `left NAME`. `read`: acme reads a page.
+ */
 async function start(names: readonly string[], read = false): Promise<string[]> {
   const reported: string[] = []
-  const tell = (word: string) => (sentence: string, fields?: object) => {
+  const collect = (word: string) => (sentence: string, fields?: object) => {
     if (/^(New workspace|A workspace )/.test(sentence))
       reported.push(`${word} ${Object.values(fields ?? {}).join()}`)
   }
-  const log = { ...logOf(), info: tell('met'), warn: tell('left') }
+  const log = { ...logOf(), info: collect('met'), warn: collect('left') }
   const workspaces = names.map((name) => ({ name, starts: {} }))
   const { journal } = await openTestJournal({ clock: new TestClock(), log, workspaces }, folder)
   if (read) await journal.append(part([spec(1)]))
@@ -26,32 +29,32 @@ async function start(names: readonly string[], read = false): Promise<string[]> 
   return reported
 }
 
-test('an empty journal has met nobody, and tells of nobody', async () => {
+test('the first start of an empty journal logs no workspace', async () => {
   expect(await start(['acme', 'beta'], true)).toEqual([])
   expect(await start(['acme', 'beta'])).toEqual([])
 })
 
-test('one that never got a page in is told as new once, and not at each start', async () => {
+test('a workspace without a page is logged as new once, not at each start', async () => {
   await start(['acme'], true)
   expect(await start(['acme', 'beta'])).toEqual(['met beta'])
   expect(await start(['acme', 'beta'])).toEqual([])
 })
 
-test('one that left without a page is nothing to tell of, and as new as before when it comes again', async () => {
+test('a workspace removed before its first page is not logged as removed, and is new again later', async () => {
   await start(['acme'], true)
   await start(['acme', 'beta'])
   expect(await start(['acme'])).toEqual([])
   expect(await start(['acme', 'beta'])).toEqual(['met beta'])
 })
 
-test('one that left with pages is told once, and goes on where it was', async () => {
+test('a workspace removed after its first page is logged once, and continues when it is back', async () => {
   await start(['acme'], true)
   expect(await start(['beta'])).toEqual(['met beta', 'left acme'])
   expect(await start(['beta'])).toEqual([])
   expect(await start(['acme', 'beta'])).toEqual([])
 })
 
-test('one that came back and leaves again is told again', async () => {
+test('a workspace that came back and is removed again is logged again', async () => {
   await start(['acme'], true)
   expect(await start(['beta'])).toEqual(['met beta', 'left acme'])
   await start(['acme', 'beta'])

@@ -73,7 +73,7 @@ describe('the status page', () => {
     expect(page).toMatch(/^ All caught up: last delivery 14 s ago/)
     for (const part of ['acme', 'audit', 'idle', '3 of 60', 'archive', 'stored', '2.0 GiB'])
       expect(page).toContain(part)
-    expect(page).toContain('Nothing: no dead letter')
+    expect(page).toContain('Nothing: no part is blocked, failing or paused; no warning, no dead letter')
     expect(page).toContain('None since the start or the last reload')
   })
 
@@ -99,23 +99,31 @@ describe('the status page', () => {
 
   it('shows the last error in its own words, with its code and when the failure began, perhaps with another code', () => {
     const text = textOf(renderPage(withSink({ state: 'failing', error: refused })))
-    expect(text).toMatch(/receiver refused the connection \(unreachable, trouble began 10 min ago ?\)/)
+    expect(text).toMatch(/receiver refused the connection \(unreachable, began 10 min ago ?\)/)
   })
 
-  it('says why something fails in one place: in its row, or in the sentence if that has all of it', () => {
-    const reported = withSink({ state: 'failing', error: { ...refused, message: `${refused.message}.` } })
+  it('says why something fails in its row, also if the sentence has all of it', () => {
     const summary = `archive is 14 s behind: ${refused.message}`
-    const rows = (report: StatusReport) => textOf(renderPage(report)).split(refused.message).length - 1
-    expect([rows(reported), rows({ ...reported, summary })]).toEqual([1, 1])
-    expect(textOf(renderPage({ ...reported, summary }))).toMatch(
-      /as above \(unreachable, trouble began 10 min ago/,
-    )
+    const text = textOf(renderPage({ ...withSink({ state: 'failing', error: refused }), summary }))
+    expect(text.split(refused.message)).toHaveLength(3)
+    expect(text).not.toContain('as above')
+  })
+
+  it.each([
+    ['blocked', withSource({ state: 'blocked', error: refused }), /Blocked : acme audit fix it/],
+    ['failing', withSink({ state: 'failing', error: refused }), /Failing : archive the message in its row/],
+    ['paused', { ...calm, journal: { ...calm.journal, paused: true } }, /Reading is paused it resumes/],
+    ['lost', { ...calm, journal: { ...calm.journal, lost: 'a.db is gone' } }, /Journal : a\.db is gone/],
+  ])('what needs attention never says "nothing" beside a part that is %s', (_, report, listed) => {
+    const text = textOf(renderPage({ ...report, ok: false }))
+    expect(text.slice(text.indexOf('Needs attention'))).toMatch(listed)
+    expect(text).not.toContain('Nothing:')
   })
 
   it('shows when a failing part retries, if that is known and in the future', () => {
     const shown = (next_try_at: string) =>
       textOf(renderPage(withSink({ state: 'failing', error: { ...refused, next_try_at } })))
-    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/trouble began 10 min ago ?, next try in 42 s\)/)
+    expect(shown('2026-11-21T10:00:42.000Z')).toMatch(/began 10 min ago ?, next try in 42 s\)/)
     expect(shown('2026-11-21T10:00:00.000Z')).not.toContain('next try')
   })
 
@@ -365,7 +373,7 @@ describe('text from outside', () => {
         backfills: [
           {
             ...{ workspace: evil, source: evil, from: evil, to: evil },
-            ...{ ...unhindered, state: 'failed', error: fault, progress: null, new_entries: 1 },
+            ...{ ...unhindered, state: 'failing', error: fault, progress: null, new_entries: 1 },
           },
         ],
         replays: [

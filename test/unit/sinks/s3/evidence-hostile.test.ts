@@ -107,7 +107,7 @@ describe('an object that was replaced', () => {
             expect.stringContaining(`fault: ${first(end)} `),
           ])
           expect(verified.objects).toBe(6)
-          expect(out).toContain('NOT proved: 1 fault in 6 objects')
+          expect(out).toContain('NOT proved: 1 fault; the manifests list 6 objects')
           expect(out).not.toContain('a bug')
         }
     },

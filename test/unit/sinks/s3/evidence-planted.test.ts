@@ -125,7 +125,7 @@ it('a body that unpacks to nothing, endlessly, is given up at the length that pa
       ...{ first_time: null, last_time: null },
     },
   )
-  expect(fault).toBe('is longer than its manifest says')
+  expect(fault).toBe('was changed: it has more than the 1048616 stored bytes that its manifest allows')
 })
 
 const lines = Buffer.from('{"id":"forged"}\n')
@@ -187,7 +187,11 @@ describe('objects that no manifest lists', () => {
     const { faults, notes } = await reported([long, short], [forged(61), forged(45)])
     expect(faults).toEqual([])
     // Two objects were really stored meanwhile.
-    expect(notes).toContainEqual(expect.stringContaining(`${forged(61)} is newer than the last manifest`))
+    expect(notes).toContainEqual(
+      expect.stringContaining(
+        `${forged(61)} is newer than the last manifest: no manifest lists this yet; if it is genuine`,
+      ),
+    )
     expect(notes).toContainEqual(expect.stringContaining('and 2 more are stored while evidence was off'))
   })
 
@@ -278,11 +282,12 @@ describe('objects that no manifest lists', () => {
     const probes = ['.auditferry/probe-0a1b2c3d', '.auditferry/check-0a1b2c3d4e5f-race']
     const { faults, notes } = await reported(
       [long],
-      [...probes, 'other/part-0', '.auditferry/x/part-0.ndjson'],
+      [...probes, 'other/part-0', 'sink=a/journal=0a/0000000000000001.ndjson', '.auditferry/x/part-0.ndjson'],
     )
     expect(faults).toEqual([])
     expect(notes.filter((note) => !/says nothing|evidence was off/.test(note))).toEqual([
       ...[".auditferry/x/part-0.ndjson is not what the sink's probes leave there"],
+      ". holds 1 of this program's manifests in another place: name the folder or prefix that contains manifest/",
       ...[". holds 1 more objects that are none of this program's"],
     ])
   })

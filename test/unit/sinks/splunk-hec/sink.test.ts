@@ -1,7 +1,8 @@
 // The Splunk sink over a scripted transport.
 import { gunzipSync } from 'node:zlib'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { SinkDeps } from '../../../../src/contracts/sink-kind.ts'
+import type { Transport } from '../../../../src/contracts/platform.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import { Secret } from '../../../../src/core/secret.ts'
 import type { Lines } from '../../../../src/contracts/sink.ts'
@@ -80,14 +81,14 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
   expect(pauses).toEqual([1000, 2000, 0])
 })
 
-test('the message of a refused token says that its file is read again automatically; no other token has that', async () => {
-  const advice = '; a valid one in its file is read again automatically'
+test('the message of a refused token names its file, which is read again automatically; no other token has that', async () => {
+  const advice = '; put a valid token into /run/secrets/hec; no restart is needed'
   const unknown = hecReply(403, 4, 'Invalid token')
   const messageOf = async (opened: Opened) =>
     deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
   const fromFile = (replies: readonly ScriptedReply[], options = {}) => {
     const opened = open(replies, options)
-    opened.parsed.token.follow(() => TOKEN)
+    opened.parsed.token.follow(() => TOKEN, '', 'file', '/run/secrets/hec')
     return opened
   }
   expect(await messageOf(fromFile([unknown, unknown]))).toBe(
@@ -264,7 +265,7 @@ test.each(['{"code":"0","text":"x"}', '{"text":"x"}', '{"code":0}', '[0]', 'null
   async (body) => {
     const error = await deliver(open([{ status: 200, body }])).catch((each: unknown) => each)
     expect(error).toMatchObject({ code: 'misconfigured' })
-    expect((error as Error).message).toContain('not delivered')
+    expect((error as Error).message).toContain('not from an event collector')
   },
 )
 
@@ -517,7 +518,30 @@ test('check reports how far the clocks are apart, and from a minute on as an err
   }
 })
 
+test('a collector that never answers is named, beside the results of the others', async () => {
+  const clock = new StepClock()
+  const send: Transport = ({ url }, signal) =>
+    new Promise((_, reject) => {
+      if (url.includes('silent')) signal.addEventListener('abort', () => reject(new Error('aborted')))
+      else reject(new ConnectorError('unreachable', 'closed:8088 refused the connection'))
+    })
+  const urls = ['https://silent:8088', 'https://closed:8088']
+  const checked = open([], { urls }, { clock, transport: () => send }).sink.check(never)
+  // Of each collector sleep two deadlines, until it has answered or failed.
+  await vi.waitUntil(() => clock.sleeping === 2)
+  clock.advance()
+  expect(await checked).toEqual([
+    { what: 'silent:8088', ok: false, message: expect.stringContaining('no answer within 20 s') as string },
+    { what: 'closed:8088', ok: false, message: 'closed:8088 refused the connection' },
+  ])
+})
+
 test.each([
+  [
+    'a fault of an event that was not sent',
+    [hecReply(200, 17), hecReply(400, 6, 'Invalid data format', { 'invalid-event-number': 0 })],
+    'answered 400, code 6 "Invalid data format"',
+  ],
   ['a bad token', [hecReply(200, 17), hecReply(403, 4, 'Invalid token')], "check 'token'"],
   ['a wrong index', [hecReply(200, 17), hecReply(400, 5), hecReply(400, 7)], 'the index'],
   ['no server', [{ error: 'unreachable' as const }], 'as scripted'],
@@ -527,7 +551,7 @@ test.each([
       { status: 200, body: '<html>' },
       { status: 200, body: '<html>' },
     ],
-    'not delivered',
+    'not from an event collector',
   ],
 ])('check finds %s', async (_, replies, word) => {
   const results = await open(replies, { index: 'audit' }).sink.check(never)

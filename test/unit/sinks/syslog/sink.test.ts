@@ -699,11 +699,30 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
     rejected: [
       {
         ...{ index: 1, code: 'too_large', own: true },
-        reason: expect.stringContaining('max_message_bytes (600)') as string,
+        reason: expect.stringMatching(
+          /^its message has 1\d{3} bytes with its header, more than max_message_bytes \(600\): raise that, or set oversize to split or compact$/,
+        ) as string,
       },
     ],
   })
   expect(received(it)).toEqual([['a', 'c']])
+  const split = setup({
+    oversize: 'split',
+    max_message_bytes: 480,
+    hostname: 'h'.repeat(250),
+    app_name: 'a'.repeat(48),
+  })
+  const id = 'i'.repeat(200)
+  const unsplit = runOf([{ id, raw: JSON.stringify({ id, fill: 'x'.repeat(1000) }) }])
+  expect(await deliver(split.sink, linesOf(unsplit, split.sink.frame))).toMatchObject({
+    rejected: [
+      {
+        reason: expect.stringMatching(
+          /^its message has \d+ bytes .* cannot be split: .*: raise max_message_bytes$/,
+        ) as string,
+      },
+    ],
+  })
   const alone = setup({ oversize: 'dead_letter', max_message_bytes: 600 })
   expect(await deliver(alone.sink, linesOf(runOf([big]), alone.sink.frame))).toMatchObject({
     acknowledged: 1,

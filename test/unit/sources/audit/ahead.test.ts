@@ -1,11 +1,12 @@
-// Entries dated in the future by mistake: they are shipped, and keep nothing else from being read (invariants 6 and 7).
+// Entries dated in the future by mistake: they are shipped, and
+// do not stop anything else from being read (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import { HOUR, MINUTE, START, endpoints, openHarness } from '../../app/audit-harness.ts'
 import type { Harness, HarnessOptions } from '../../app/audit-harness.ts'
 
 const AHEAD = START + 5 * HOUR
 
-/** Entries come now and then, and each is read before the next: how many were not. */
+/** Adds entries now and then, each to be read before the next. Returns how many were not. */
 async function unreadOf(harness: Harness, entries = 10): Promise<number> {
   const fresh: string[] = []
   for (let i = 0; i < entries; i++) {
@@ -33,10 +34,10 @@ const manners = (['exclusive', 'inclusive'] as const).flatMap((from) =>
 const reported = manners.filter(({ date }) => date === 'on')
 
 test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, count }))))(
-  'live reading goes on before $count entries dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  'live reading continues before $count entries dated in the future (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs, count }) => {
     const harness = await openHarness({ source: { lookbackMs }, switches })
-    // One alone: each page begins at the head, and none before was larger than what is ahead.
+    // One entry: each page starts at the head, and no page so far was larger than what is ahead.
     harness.add(1)
     await harness.live(START + MINUTE)
     const ahead = Array.from(
@@ -48,7 +49,7 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
     expect(harness.state().head?.at).toBe(START * 1000)
     harness.asked()
     await harness.live(START + 80 * MINUTE)
-    // Such an entry costs a quiet poll nothing: twelve of them, and the sweep's own.
+    // Such an entry costs a quiet poll nothing: twelve polls, and the requests of lookback.
     expect(
       endpoints(harness.asked()).filter((name) => name === 'page' || name === 'latest').length,
     ).toBeLessThan(20)
@@ -59,7 +60,7 @@ test.each(manners.flatMap((manner) => [1, 2, 5].map((count) => ({ ...manner, cou
   },
 )
 
-/** What comes of `from` is cut in its middle while `isOn`. */
+/** Pages are cut in the middle while `isOn`. */
 const cutWhile =
   (isOn: () => boolean): NonNullable<HarnessOptions['wrap']> =>
   (send) =>
@@ -74,7 +75,7 @@ async function* cutPage() {
 }
 
 test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count }))))(
-  'pages that an outage made small let $count entries dated in the future lead no more than large ones (from $from, sweep $lookbackMs, `Date` $date)',
+  'after an outage made pages small, $count entries dated in the future do not lead the cursor ahead (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs, count }) => {
     const outage = { on: false }
     const harness = await openHarness({ source: { lookbackMs }, switches, wrap: cutWhile(() => outage.on) })
@@ -93,7 +94,7 @@ test.each(manners.flatMap((manner) => [1, 2].map((count) => ({ ...manner, count 
   },
 )
 
-test('entries dated in the future that fill no page are no proof that our clock is slow, however many they are', async () => {
+test('entries dated in the future that fill no page are no proof that our clock is slow, however many', async () => {
   const harness = await openHarness()
   harness.add(200, START - HOUR)
   await harness.live(START + MINUTE)
@@ -116,7 +117,7 @@ test('malformed elements beside an entry dated in the future are no proof that o
 })
 
 test.each(manners)(
-  'a cursor whose entry is purged is not put behind what is dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  'a purged cursor does not move past an entry dated in the future (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs }) => {
     const harness = await openHarness({ source: { lookbackMs }, switches })
     const known = harness.add(5)
@@ -131,7 +132,7 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'behind an entry that stays unreadable, what is dated in the future is no place to go on from (from $from, sweep $lookbackMs, `Date` $date)',
+  'reading does not continue at an entry dated in the future after an unreadable one (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs }) => {
     const harness = await openHarness({ source: { lookbackMs }, switches })
     harness.add(5)
@@ -146,7 +147,7 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'of `latest`, all that comes from then on is read where the latest is dated in the future (from $from, sweep $lookbackMs, `Date` $date)',
+  '`start: latest` reads everything new if the latest entry is dated in the future (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs }) => {
     const start = { kind: 'latest' } as const
     const harness = await openHarness({ source: { lookbackMs, start }, switches })
@@ -161,7 +162,7 @@ test.each(manners)(
 )
 
 test.each(manners)(
-  'a log that begins with what is dated in the future is read when something comes (from $from, sweep $lookbackMs, `Date` $date)',
+  'new entries are read if the log starts with one dated in the future (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs }) => {
     const harness = await openHarness({ source: { lookbackMs }, switches })
     const ahead = harness.mock.add({ at: AHEAD, visibleAt: 0 }).id
@@ -171,7 +172,7 @@ test.each(manners)(
   },
 )
 
-test('without a `Date` too, what comes hours behind a first entry that is dated in the future is not late', async () => {
+test('without a `Date`, entries hours before a first entry dated in the future do not count as late', async () => {
   const harness = await openHarness({ switches: { date_header: 'off' } })
   const id = '11111111-2222-4333-8444-555555555555'
   const timestamp = new Date(AHEAD).toISOString()
@@ -189,7 +190,7 @@ test('without a `Date` too, what comes hours behind a first entry that is dated 
   expect(harness.reporter.sum('late')).toBe(0)
 })
 
-test('a `latest` that is dated in the future does not hide a cursor that is dead by silence', async () => {
+test('a `latest` dated in the future does not hide a dead cursor that answers empty pages', async () => {
   const harness = await openHarness({ switches: { gone: 'empty' } })
   const known = harness.add(5)
   await harness.live(START + MINUTE)
@@ -201,7 +202,7 @@ test('a `latest` that is dated in the future does not hide a cursor that is dead
 })
 
 test.each(['exclusive', 'inclusive'] as const)(
-  'pages that stay empty by mistake lose no cursor where `latest` and `search` show but what is dated in the future (from %s)',
+  'pages that stay empty by mistake lose no cursor if `latest` and `search` show only an entry dated in the future (from %s)',
   async (from) => {
     let isMistaken = false
     const harness = await openHarness({
@@ -224,7 +225,7 @@ test.each(['exclusive', 'inclusive'] as const)(
   },
 )
 
-test('what is dated in the future does not count as what a long drain has before it', async () => {
+test('an entry dated in the future does not count as the newest entry of a long drain', async () => {
   const harness = await openHarness()
   harness.add(4_500)
   harness.mock.add({ at: AHEAD, visibleAt: 0 })
@@ -232,8 +233,9 @@ test('what is dated in the future does not count as what a long drain has before
   expect(harness.state().latestUs).toBeLessThanOrEqual(START * 1000)
 })
 
-test('an entry found many times the swept span behind the head makes no storm of sweeps', async () => {
-  // Without the server's clock, what is dated less than an hour ahead leads the way, and all else is late by it.
+test('an entry found far before the head does not trigger one lookback after another', async () => {
+  // Without the server's clock, an entry dated less than an
+  // hour ahead becomes the head, and all others are late.
   const harness = await openHarness({ source: { lookbackMs: 20 * MINUTE }, switches: { date_header: 'off' } })
   harness.add(5)
   await harness.live(START + MINUTE)
@@ -245,7 +247,7 @@ test('an entry found many times the swept span behind the head makes no storm of
 })
 
 test.each(reported)(
-  'behind an entry that stays unreadable, a malformed element dated in the future is no place to go on from either (from $from, sweep $lookbackMs, `Date` $date)',
+  'reading does not continue at a malformed element dated in the future after an unreadable entry (from $from, lookback $lookbackMs, `Date` $date)',
   async ({ switches, lookbackMs }) => {
     const harness = await openHarness({ source: { lookbackMs }, switches })
     harness.add(5)
@@ -253,14 +255,14 @@ test.each(reported)(
     harness.mock.add({ at: START + 2 * MINUTE, visibleAt: 0, defect: 'poison' })
     harness.mock.add({ at: AHEAD, visibleAt: 0, defect: 'no_id' })
     await harness.live(START + 20 * MINUTE)
-    // The one as a page and where it is met alone, and the other.
+    // The bad one as a page and as a single entry, and the malformed one.
     expect(harness.journal.stats().quarantined).toBe(3)
     expect(await unreadOf(harness)).toBe(0)
     expect(harness.reporter.gaps).toBe(0)
   },
 )
 
-test('a log that begins with malformed elements, the last of them dated in the future, is read when something comes', async () => {
+test('new entries are read if the log starts with malformed elements, the last dated in the future', async () => {
   const harness = await openHarness()
   harness.mock.add({ at: START - MINUTE, visibleAt: 0, defect: 'no_id' })
   harness.mock.add({ at: AHEAD, visibleAt: 0, defect: 'no_id' })
@@ -268,7 +270,7 @@ test('a log that begins with malformed elements, the last of them dated in the f
   expect(await unreadOf(harness)).toBe(0)
 })
 
-test('a `search` that answers the same malformed element whatever time is asked for is not asked for ever', async () => {
+test('a `search` that always answers the same malformed element is not repeated for ever', async () => {
   const state = { isOut: false }
   const body = async function* () {
     yield Buffer.from('{"log":{"timestamp":"2026-11-17T10:00:30","type":"auth:login"}}')

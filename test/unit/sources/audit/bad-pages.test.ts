@@ -1,4 +1,5 @@
-// What the server sends malformed: kept as bytes, counted, and never in the way of the feed (invariants 3 and 4).
+// Malformed data from the server: stored as bytes, counted,
+// and never in the way of other entries (invariants 3 and 4).
 import { describe, expect, it } from 'vitest'
 import type { Defect } from '../../../../src/mock/switches.ts'
 import { ConnectorError } from '../../../../src/core/errors.ts'
@@ -17,7 +18,7 @@ import {
 import type { Harness } from '../../app/audit-harness.ts'
 import { compared, openRangeSetup, spread } from './range-setup.ts'
 
-/** Steps until nothing is under way, however many of them fail. */
+/** Steps until nothing is under way, however many steps fail. */
 async function untilRest(harness: Harness, steps = 60): Promise<(Error | undefined)[]> {
   const errors: (Error | undefined)[] = []
   for (let i = 0; i < steps; i++) {
@@ -33,7 +34,7 @@ async function quarantinedOf(harness: Harness): Promise<number> {
 }
 
 describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
-  it('a bad page is asked for three times, then in ever smaller pieces down to the one entry, which is quarantined and passed without a gap', async () => {
+  it('a bad page is requested three times, then in smaller pages down to the one entry, which is quarantined and skipped without a gap', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(30, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -47,25 +48,25 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(Math.min(...takes)).toBe(1)
     expect(endpoints(asked)).toContain('search')
     expect(harness.journal.stats().gaps).toBe(0)
-    // Its bytes as a page, and where `search` meets it again as one entry.
+    // Its bytes as a page, and maybe again as one entry from `search`.
     expect([1, 2]).toContain(harness.journal.stats().quarantined)
     expect(errors.filter(Boolean).every((error) => error?.name !== 'TypeError')).toBe(true)
   })
 
-  it('what is told of a bad page names the request and what comes next, in the same words at each try', async () => {
+  it('the error of a bad page names the request and what comes next, in the same words at each try', async () => {
     const harness = await openHarness({ switches: { from } })
     harness.add(30, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
     harness.add(30, START - SECOND)
     const reported = (await untilRest(harness, 100)).flatMap((error) => error?.message ?? [])
     const page =
-      /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page behind entry [-0-9a-f]{36} \(take=(\d+)\): (.*)$/
+      /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page after entry [-0-9a-f]{36} \(take=(\d+)\): (.*)$/
     const pages = reported.flatMap((text) => {
       const [, take, next] = page.exec(text) ?? []
       return take === undefined ? [] : [`${take}: ${next}`]
     })
     const again =
-      'it is asked for again, then in smaller pages, until the one entry is found that is at fault'
+      'nothing is skipped, it is asked for again, then in smaller pages, until the one entry is found that is at fault'
     expect(pages.slice(0, 4)).toEqual([...Array<string>(3).fill(`1000: ${again}`), `100: ${again}`])
     expect(pages.at(-1)).toMatch(
       /^[12]: it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time$/,
@@ -73,7 +74,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     for (const text of reported) expect(text).toContain('GET /api/v1/logs/audit')
   })
 
-  it('a page that is bad twice and then good costs nothing', async () => {
+  it('a page that is bad twice and then good has no effect', async () => {
     const harness = await openHarness({ switches: { from } })
     const ids = harness.add(30, START - SECOND)
     await harness.step()
@@ -84,7 +85,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
-  it('after a bad stretch the usual take comes back', async () => {
+  it('after bad pages the usual page size comes back', async () => {
     const harness = await openHarness({ switches: { from } })
     harness.add(5, START - 2 * 3_600_000)
     harness.mock.add({ at: START - 3_600_000 - 50 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -94,7 +95,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(await harness.ids()).toHaveLength(4_005)
   })
 
-  it('two bad entries in one second cost one gap each or one together, and never the rest', async () => {
+  it('two bad entries in one second cost at most one gap each, and no other entry', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(5, START - 10 * MINUTE)
     for (const us of [1_000, 2_000])
@@ -105,7 +106,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.journal.stats().gaps).toBeGreaterThanOrEqual(1)
   })
 
-  it('a bad entry that stands last is passed once, and what comes later is shipped', async () => {
+  it('a bad last entry is skipped once, and later entries are shipped', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(5, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -115,12 +116,12 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await untilRest(harness, 100)
     expect(await harness.ids()).toEqual([...before, ...after])
     expect(harness.journal.stats().gaps).toBe(0)
-    // Its bytes as a page, and where `search` meets it again as one entry.
+    // Its bytes as a page, and maybe again as one entry from `search`.
     expect([1, 2]).toContain(harness.journal.stats().quarantined)
   })
 
   it.each<Defect>(['no_id', 'bad_time', 'invalid_utf8', 'too_deep', 'not_an_object'])(
-    'an element with %s is quarantined and the rest of its page goes on',
+    'an element with %s is quarantined, and the rest of its page is read',
     async (defect) => {
       const harness = await openHarness({ switches: { from } })
       const before = harness.add(5, START - 10 * MINUTE)
@@ -132,7 +133,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     },
   )
 
-  it('a full page of nothing but malformed elements is kept as bytes, and the feed goes on behind it', async () => {
+  it('a full page of malformed elements is quarantined, and reading continues after it', async () => {
     const harness = await openHarness({
       switches: { from },
       source: { activity: 'low', intervalMs: 5 * MINUTE },
@@ -148,7 +149,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.journal.stats().quarantined).toBeGreaterThan(90)
   })
 
-  it('a page of nothing but malformed elements stalls no feed of a server that caps its pages', async () => {
+  it('a page of only malformed elements does not stall reading from a server with small pages', async () => {
     const harness = await openHarness({ switches: { from: 'exclusive', page_cap: 10 } })
     const before = harness.add(5, START - 10 * MINUTE)
     for (let i = 0; i < 25; i++)
@@ -160,12 +161,12 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(await harness.ids()).toEqual([...before, ...after])
   })
 
-  it('an entry in the second of a malformed element is read by a larger page where small ones show the malformed alone', async () => {
+  it('an entry in the second of a malformed element is read by a larger page if small ones show only the malformed one', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(30, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'not_an_object' })
     const beside = harness.mock.add({ at: START - 9 * MINUTE + 40, visibleAt: 0 })
-    // Makes pages small until it is passed.
+    // Makes pages small until it is skipped.
     harness.mock.add({ at: START - 8 * MINUTE, visibleAt: 0, defect: 'poison' })
     const after = harness.add(30, START - SECOND)
     await untilRest(harness, 200)
@@ -173,7 +174,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.journal.stats().gaps).toBe(0)
   })
 
-  it('a malformed element that is the newest of all ends a drain without a way by time', async () => {
+  it('a malformed newest element ends a drain without a search by time', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(5, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'invalid_utf8' })
@@ -184,7 +185,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   })
 
   it.each(['page', 'search'] as const)(
-    'what is quarantined of a bad entry is no cut answer where an earlier one held more: a %s',
+    'an interrupted answer is not quarantined if an earlier one had more of the entry: a %s',
     async (which) => {
       const open = async (cut: number[]) => {
         const harness = await openHarness({ switches: { from } })
@@ -195,7 +196,8 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
         await untilRest(harness, 400)
         return { harness, bad }
       }
-      // Asked for by time three times in a row: before that, a page elsewhere was found good, and before that the bad one failed.
+      // Three searches in a row look for what follows. Before them a
+      // page elsewhere was good, and before that the bad one failed.
       const plain = endpoints((await open([])).harness.asked())
       const byTime = plain.findIndex((_, i) => plain.slice(i, i + 3).every((kind) => kind === 'search'))
       const { harness, bad } = await open([which === 'page' ? byTime - 3 : byTime + 3])
@@ -209,7 +211,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     },
   )
 
-  it('malformed elements at the head hold nothing up, and are quarantined once', async () => {
+  it('malformed elements at the head block nothing, and are quarantined once', async () => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(5, START - 10 * MINUTE)
     harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'no_id' })
@@ -227,7 +229,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   })
 })
 
-it('an entry over max_entry_bytes is quarantined as its first MiB and counted as a loss, the rest goes on', async () => {
+it('an entry over max_entry_bytes is quarantined with its first MiB, and the rest is read', async () => {
   const harness = await openHarness({ source: { maxEntryBytes: 1_000 } })
   const before = harness.add(2, START - 10 * MINUTE)
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, data: { text: 'x'.repeat(5_000) } })
@@ -237,7 +239,7 @@ it('an entry over max_entry_bytes is quarantined as its first MiB and counted as
   expect(await quarantinedOf(harness)).toBe(1)
 })
 
-it('a page with invalid JSON anywhere is not kept at all', async () => {
+it('a page with invalid JSON is not stored at all', async () => {
   const harness = await openHarness()
   const [first] = harness.add(30, START - SECOND)
   await harness.step()
@@ -246,7 +248,7 @@ it('a page with invalid JSON anywhere is not kept at all', async () => {
   expect(await harness.ids()).toEqual([first])
 })
 
-it('an answer of another shape is a bad reply, told and tried again', async () => {
+it('an answer of another shape is a bad reply, reported and tried again', async () => {
   const harness = await openHarness()
   const ids = harness.add(30, START - SECOND)
   await harness.step()
@@ -256,7 +258,7 @@ it('an answer of another shape is a bad reply, told and tried again', async () =
   expect(await harness.ids()).toEqual(ids)
 })
 
-it('the count of tries survives a restart: a crash between them does not begin anew', async () => {
+it('the count of tries survives a restart', async () => {
   const harness = await openHarness()
   harness.add(5, START - 10 * MINUTE)
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -266,7 +268,7 @@ it('the count of tries survives a restart: a crash between them does not begin a
   expect(harness.state().drain?.badTries).toBe(2)
 })
 
-it('no byte of a bad page stands in an error or a log line', async () => {
+it('no error and no log line has a byte of a bad page', async () => {
   const harness = await openHarness()
   harness.add(3, START - 10 * MINUTE)
   harness.mock.add({
@@ -281,7 +283,7 @@ it('no byte of a bad page stands in an error or a log line', async () => {
   expect(reported).not.toContain('content-to-hide')
 })
 
-it('a page of `from` itself and a malformed element is not taken for an empty one, as often as it comes', async () => {
+it('pages with only `from` itself and a malformed element do not count as empty, however often', async () => {
   const harness = await openHarness({ switches: { from: 'inclusive', page_cap: 2 } })
   const ids: string[] = []
   for (let i = 9; i > 5; i--) {
@@ -293,7 +295,7 @@ it('a page of `from` itself and a malformed element is not taken for an empty on
   expect(await harness.ids()).toEqual(ids)
 })
 
-it('a page that is given up in its middle leaves its request: its place in budget and room comes back', async () => {
+it('a page abandoned midway ends its request and returns its permit and memory', async () => {
   const harness = await openHarness()
   const filler = 'x'.repeat(12_000)
   for (let i = 0; i < 1_100; i++) harness.mock.add({ at: START - 2_000_000 + i * 1_000, data: { filler } })
@@ -308,7 +310,7 @@ it('a page that is given up in its middle leaves its request: its place in budge
   expect(harness.reporter.codes).toHaveLength(reported + 1)
 })
 
-it('fetches of an earlier reading that fill a narrowed page are no end: what stands behind the bad entry is read', async () => {
+it('own earlier fetches that fill a small page are no end: entries after the bad one are read', async () => {
   const harness = await openHarness({ source: { once: true } })
   const before = harness.add(10, START - 40 * HOUR)
   const own = { type: 'api:audit_log_fetch', userAgent: AGENT, visibleAt: 0 }
@@ -331,7 +333,7 @@ const failing = (status: number): HttpReply => ({
   })(),
 })
 
-/** The answer begins and is reset before its first thousand bytes are over. */
+/** The answer starts and is reset within its first thousand bytes. */
 const reset = (good: HttpReply): HttpReply => ({
   ...good,
   body: (async function* () {
@@ -346,7 +348,7 @@ const reset = (good: HttpReply): HttpReply => ({
 type Trouble = '504' | '413' | 'silence' | 'reset'
 const troubles: readonly Trouble[] = ['504', '413', 'silence', 'reset']
 
-/** Pages of more than `most` are too much for something in between. */
+/** Pages of more than `most` entries are too large for a proxy in between. */
 function tooMuch(how: Trouble, most: number, isOn = () => true) {
   return (send: Transport): Transport =>
     async (request, signal) => {
@@ -357,8 +359,8 @@ function tooMuch(how: Trouble, most: number, isOn = () => true) {
     }
 }
 
-describe.each(troubles)('pages that end as %s', (how) => {
-  it('are asked for in smaller pieces where they are too large for something in between, and nothing is passed', async () => {
+describe.each(troubles)('pages that fail with %s', (how) => {
+  it('are requested in smaller pieces if large ones fail, and nothing is skipped', async () => {
     const harness = await openHarness({ wrap: tooMuch(how, 200) })
     const ids = harness.add(2_500, START - SECOND)
     await untilRest(harness, 100)
@@ -367,7 +369,7 @@ describe.each(troubles)('pages that end as %s', (how) => {
     expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
-  it('whatever their size are an outage, which holds: nothing is passed, and reading goes on behind it as before', async () => {
+  it('at any size are an outage: nothing is skipped, and reading continues as before afterwards', async () => {
     const outage = { on: false }
     const harness = await openHarness({ wrap: tooMuch(how, 0, () => outage.on) })
     const ids = harness.add(50, START - SECOND)
@@ -376,7 +378,7 @@ describe.each(troubles)('pages that end as %s', (how) => {
     for (let i = 0; i < 60; i++) expect(await harness.try()).toBeInstanceOf(Error)
     expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
     expect(harness.state().drain?.probe).toBe(null)
-    // Smaller ones might hold nothing but the entry that they begin at.
+    // Smaller ones might hold nothing but the entry at which they start.
     expect(harness.state().drain?.narrowTake).toBe(100)
     outage.on = false
     while (harness.clock.advance(harness.clock.now() + 2 * HOUR));
@@ -387,16 +389,16 @@ describe.each(troubles)('pages that end as %s', (how) => {
     expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
-  it('are asked for in smaller pieces by a walk over the past too', async () => {
+  it('are requested in smaller pieces by a backfill too', async () => {
     const at = openRangeSetup({ wrap: tooMuch(how, 200) })
     spread(at, 2_500)
-    const read = await at.walk(100)
+    const read = await at.readAll(100)
     expect(compared(read.ids, at.expected())).toEqual({ missing: 0, strange: 0, twice: 0 })
     expect(read).toMatchObject({ gaps: 0, malformed: 0 })
   })
 })
 
-it('failures of an outage do not count towards a page that is bad: one bad answer among them passes nothing', async () => {
+it('failures of an outage do not count as tries of a bad page: one bad answer among them skips nothing', async () => {
   const outage = { on: false }
   const harness = await openHarness({ wrap: tooMuch('504', 0, () => outage.on) })
   const ids = harness.add(20, START - SECOND)
@@ -417,7 +419,7 @@ it('failures of an outage do not count towards a page that is bad: one bad answe
   expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })
 
-it('a host that cannot be reached says nothing about a page: it stays as large as it is', async () => {
+it('an unreachable host does not make pages smaller', async () => {
   const outage = { on: false }
   const wrap =
     (send: Transport): Transport =>
@@ -437,28 +439,25 @@ it.each([
   ['first, without a readable time', 0, 'never'],
   ['last, as a good entry', 5, '2026-11-17T09:55:00'],
   ['last, without a readable time', 5, 'never'],
-])(
-  'an id that is no text (half a character) is no place to go on from: %s',
-  async (_name, before, timestamp) => {
-    const harness = await openHarness()
-    const ids = harness.add(before, START - 10 * MINUTE)
-    const raw = Buffer.from(`{"id":"\\ud800","timestamp":"${timestamp}","type":"auth:login"}`)
-    harness.mock.add({ at: START - 5 * MINUTE, visibleAt: 0, raw })
-    await untilRest(harness, 100).catch(() => undefined)
-    await driven(harness.clock, harness.clock.sleep(5 * MINUTE))
-    ids.push(...harness.add(5, START))
-    await untilRest(harness, 300)
-    expect(await harness.ids()).toEqual(expect.arrayContaining(ids))
-  },
-)
+])('reading does not continue at an id that is no valid text: %s', async (_name, before, timestamp) => {
+  const harness = await openHarness()
+  const ids = harness.add(before, START - 10 * MINUTE)
+  const raw = Buffer.from(`{"id":"\\ud800","timestamp":"${timestamp}","type":"auth:login"}`)
+  harness.mock.add({ at: START - 5 * MINUTE, visibleAt: 0, raw })
+  await untilRest(harness, 100).catch(() => undefined)
+  await driven(harness.clock, harness.clock.sleep(5 * MINUTE))
+  ids.push(...harness.add(5, START))
+  await untilRest(harness, 300)
+  expect(await harness.ids()).toEqual(expect.arrayContaining(ids))
+})
 
-it('a page that the server repeats, with malformed elements in it, is no page of malformed elements alone', async () => {
+it('a repeated page with malformed elements does not count as a page of only malformed elements', async () => {
   const harness = await openHarness({ switches: { from: 'inclusive' } })
   const first = harness.add(1_200, START - 20 * MINUTE)
   const malformed = harness.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'no_id' })
   expect(malformed.defect).toBe('no_id')
   const second = harness.add(1_200, START - SECOND)
-  // The second page of all, which has the malformed one in it, comes again in the place of the third.
+  // The second page, with the malformed element, is sent again instead of the third.
   harness.mock.setFault('repeated_page', { nth: [4] })
   await untilRest(harness)
   const asked = harness.asked()

@@ -1,4 +1,5 @@
-// A clock of ours that is slow where the server tells none: what is of now seems to lie in the future, and is read all the same (invariant 7).
+// Our clock is slow and the server sends no Date: entries of now
+// seem to be in the future, and are read all the same (invariant 7).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { HOUR, MINUTE, START, openHarness } from '../../app/audit-harness.ts'
@@ -6,28 +7,25 @@ import { HOUR, MINUTE, START, openHarness } from '../../app/audit-harness.ts'
 test.each([
   { slowMs: HOUR, name: 'an hour, as a summer time that was not taken' },
   { slowMs: 14 * HOUR, name: '14 hours, as a local time that was taken for UTC' },
-])(
-  'where the server does not tell its clock, one of ours that is slow by $name, leaves nothing unread',
-  async ({ slowMs }) => {
-    const harness = await openHarness({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
-    harness.add(5, START + slowMs - 2 * HOUR)
-    await harness.live(START + MINUTE)
-    const fresh: string[] = []
-    for (let i = 0; i < 40; i++) {
-      fresh.push(harness.mock.add({ at: harness.clock.now() + slowMs, visibleAt: 0 }).id)
-      await harness.live(harness.clock.now() + 6 * MINUTE)
-      expect(await harness.ids()).toContain(fresh.at(-1))
-    }
-    expect(harness.reporter.gaps).toBe(0)
-  },
-)
+])('without a server clock nothing stays unread if our clock is slow by $name', async ({ slowMs }) => {
+  const harness = await openHarness({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
+  harness.add(5, START + slowMs - 2 * HOUR)
+  await harness.live(START + MINUTE)
+  const fresh: string[] = []
+  for (let i = 0; i < 40; i++) {
+    fresh.push(harness.mock.add({ at: harness.clock.now() + slowMs, visibleAt: 0 }).id)
+    await harness.live(harness.clock.now() + 6 * MINUTE)
+    expect(await harness.ids()).toContain(fresh.at(-1))
+  }
+  expect(harness.reporter.gaps).toBe(0)
+})
 
-test('a clock of ours that is slow is no reason to wait behind a cursor whose entry is purged', async () => {
+test('a slow clock does not delay the search for a purged cursor', async () => {
   const slowMs = 14 * HOUR
   const harness = await openHarness({ switches: { date_header: 'off', clock_skew_ms: slowMs } })
   const oldest = harness.add(5, START + slowMs - 2 * HOUR)
   await harness.live(START + MINUTE)
-  // So many ahead of our clock prove it wrong.
+  // This many entries ahead of our clock prove it wrong.
   const known = harness.add(20, START + slowMs)
   await harness.live(START + 7 * MINUTE)
   harness.mock.purge([...oldest, ...known])
@@ -38,7 +36,7 @@ test('a clock of ours that is slow is no reason to wait behind a cursor whose en
 })
 
 test.each([2, 5])(
-  'pages of no more than %d entries show as well that our clock is slow, before anything is begun',
+  'pages of at most %d entries also show that our clock is slow, before reading starts',
   async (page_cap) => {
     const slowMs = 14 * HOUR
     const harness = await openHarness({ switches: { date_header: 'off', clock_skew_ms: slowMs, page_cap } })
@@ -49,7 +47,7 @@ test.each([2, 5])(
   },
 )
 
-test('where the server does not tell its clock, `latest` ships nothing of a busy hour that a slow clock of ours takes for the future', async () => {
+test('without a server clock `start: latest` ships no older entry that a slow clock takes for the future', async () => {
   const slowMs = 14 * HOUR
   const harness = await openHarness({
     source: { start: { kind: 'latest' } },
@@ -66,7 +64,7 @@ test('where the server does not tell its clock, `latest` ships nothing of a busy
   expect(before.filter((id) => ids.has(id))).toEqual([])
 })
 
-/** Pages are answered by `page` in the place of the API. */
+/** `page` answers the pages instead of the API. */
 const paging =
   (page: () => HttpReply) =>
   (send: Transport): Transport =>
@@ -80,19 +78,19 @@ const reply = (text: string): HttpReply => ({
   })(),
 })
 
-test('a page that fails tells nothing of the clocks: it is told, and `latest` is not begun', async () => {
+test('a failed page says nothing about the clocks: it is reported, and `start: latest` does not start', async () => {
   const harness = await openHarness({
     source: { start: { kind: 'latest' } },
     switches: { date_header: 'off' },
     wrap: paging(() => reply('[{"id":')),
   })
   harness.mock.add({ at: START + 5 * HOUR, visibleAt: 0 })
-  // The first look settles the start.
+  // The first step determines the start.
   expect(await harness.try()).toMatchObject({ code: 'bad_reply' })
   expect(harness.state()).toMatchObject({ startUs: null, head: null })
 })
 
-test('in a feed that is in no order of time, what is of now behind a first entry dated in the future is gone on to', async () => {
+test('in an unordered log, an entry of now after a first entry dated in the future is read', async () => {
   const ofNow = '{"id":"0b","timestamp":"2026-11-17T09:59:00.000000","type":"auth:login"}'
   const harness = await openHarness({
     switches: { date_header: 'off' },
@@ -106,7 +104,7 @@ test('in a feed that is in no order of time, what is of now behind a first entry
 })
 
 test.each((['earliest', 'latest'] as const).flatMap((kind) => [0, 3, 8].map((good) => ({ kind, good }))))(
-  'an entry that stays unreadable behind $good others keeps no slow clock of ours from being found out, and is a gap (start: $kind)',
+  'an unreadable entry after $good others does not hide that our clock is slow (start: $kind)',
   async ({ kind, good }) => {
     const slowMs = 14 * HOUR
     const harness = await openHarness({
@@ -128,7 +126,7 @@ test.each((['earliest', 'latest'] as const).flatMap((kind) => [0, 3, 8].map((goo
   },
 )
 
-test('what is unreadable in the future is passed there, and what comes now is read before it', async () => {
+test('an unreadable entry dated in the future is skipped, and entries of now are read', async () => {
   const harness = await openHarness({ switches: { date_header: 'off' } })
   const ahead = [harness.mock.add({ at: START + 5 * HOUR, visibleAt: 0 }).id]
   harness.mock.add({ at: START + 5 * HOUR + 60_000, visibleAt: 0, defect: 'poison' })

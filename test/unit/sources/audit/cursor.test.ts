@@ -1,4 +1,4 @@
-// What is remembered between two reads: survives as JSON, stays bounded.
+// The audit cursor: survives as JSON, and its size is limited.
 import { expect, it } from 'vitest'
 import { ConnectorError } from '../../../../src/core/errors.ts'
 import {
@@ -13,9 +13,9 @@ import { walkFrom } from '../../../../src/sources/audit/walk.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 
 const us = (ms: number) => ms * 1000
-const place = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
+const entryAt = (ms: number) => ({ id: `at-${ms}`, at: us(ms) })
 
-it('a cursor survives as text', () => {
+it('a cursor is the same after it was written and read', () => {
   const cursor = freshAuditCursor(START)
   expect(openAuditCursor(closeAuditCursor(cursor), START + 1, 'acme')).toEqual(cursor)
 })
@@ -27,7 +27,7 @@ it.each([
   ['{}', 'is damaged'],
   ['null', 'is damaged'],
   ['{"v":1,"head":{"id":"secret-id"', 'is damaged'],
-])('a cursor of another version, or damaged, is refused and never guessed at: %s', (text, state) => {
+])('a damaged cursor, or one of another version, is refused and never guessed: %s', (text, state) => {
   const opening = () => openAuditCursor(text, START, 'acme')
   expect(opening).toThrow(ConnectorError)
   expect(opening).toThrow(expect.objectContaining({ code: 'journal_corrupt', action: 'exit' }))
@@ -37,10 +37,10 @@ it.each([
   expect(opening).not.toThrow('secret-id')
 })
 
-it('a cursor of 0.1.0 is read: the state of each walk, the lookback and where a poll may begin are what they were', () => {
+it('a cursor of 0.1.0 keeps its state, its lookback and its overlap', () => {
   const { overlap, lookback, ...fresh } = freshAuditCursor(START)
   expect(overlap).toEqual([])
-  const from = place(START)
+  const from = entryAt(START)
   const { state, ...walk } = walkFrom(from)
   const old = (doubt: string) =>
     JSON.stringify({
@@ -58,32 +58,32 @@ it('a cursor of 0.1.0 is read: the state of each walk, the lookback and where a 
   expect(openAuditCursor(closeAuditCursor(opened), START, 'acme')).toEqual(opened)
 })
 
-it('what a step changes leaves the text that it came from alone', () => {
+it('a step does not change the cursor text that it started from', () => {
   const text = closeAuditCursor(freshAuditCursor(START))
   openAuditCursor(text, START, 'acme').headUs = 5
   expect(openAuditCursor(text, START, 'acme').headUs).toBe(0)
 })
 
-it('the trail is bounded in number and reach', () => {
+it('the overlap is limited in count and age', () => {
   const cursor = freshAuditCursor(START)
   for (let i = 0; i < 1_000; i++) {
     cursor.headUs = us(START + i * MINUTE)
-    recordOverlap(cursor, [place(START + i * MINUTE)])
+    recordOverlap(cursor, [entryAt(START + i * MINUTE)])
   }
   expect(cursor.overlap.length).toBeLessThanOrEqual(24)
   expect(cursor.overlap[0]?.at).toBe(cursor.headUs - us(15 * MINUTE))
 })
 
-it('a poll begins at least two minutes behind the head where the trail reaches, and at the head where there is none', () => {
+it('a poll starts at least two minutes before the head if the overlap reaches, otherwise at the head', () => {
   const cursor = freshAuditCursor(START)
-  const head = place(START)
+  const head = entryAt(START)
   cursor.headUs = head.at
   expect(overlapStart(cursor, head)).toBe(head)
-  recordOverlap(cursor, [place(START - 110 * SECOND), place(START - 10 * SECOND)])
-  expect(overlapStart(cursor, head)).toEqual(place(START - 110 * SECOND))
+  recordOverlap(cursor, [entryAt(START - 110 * SECOND), entryAt(START - 10 * SECOND)])
+  expect(overlapStart(cursor, head)).toEqual(entryAt(START - 110 * SECOND))
   cursor.overlap = []
-  recordOverlap(cursor, [place(START - HOUR), place(START - 10 * MINUTE), place(START - 110 * SECOND)])
-  expect(overlapStart(cursor, head)).toEqual(place(START - 10 * MINUTE))
+  recordOverlap(cursor, [entryAt(START - HOUR), entryAt(START - 10 * MINUTE), entryAt(START - 110 * SECOND)])
+  expect(overlapStart(cursor, head)).toEqual(entryAt(START - 10 * MINUTE))
 })
 
 it.each([
@@ -91,41 +91,38 @@ it.each([
   ['125 entries a second', 125, SECOND],
   ['30 entries every quarter of a second', 30, 250],
   ['1,000 entries every two hours', 1_000, 2 * HOUR],
-])(
-  'the overlap covers its two minutes, and little more, however short or long the pages: %s',
-  (_, count, everyMs) => {
-    const cursor = freshAuditCursor(START)
-    for (let page = 0; page < 1_000; page++) {
-      const entries = Array.from({ length: count }, (_, i) =>
-        place(START + page * everyMs + (i * everyMs) / count),
-      )
-      cursor.headUs = entries.at(-1)?.at ?? 0
-      recordOverlap(
-        cursor,
-        entries.filter((_one, i) => [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].includes(count - 1 - i)),
-      )
-    }
-    const behindMs = (cursor.headUs - overlapStart(cursor, place(0)).at) / 1000
-    expect(behindMs).toBeGreaterThanOrEqual(120 * SECOND)
-    expect(behindMs).toBeLessThanOrEqual(5 * MINUTE)
-  },
-)
-
-it('the overlap grows with the lateness seen, to a bound', () => {
+])('the overlap covers two minutes and little more, whatever the page size: %s', (_, count, everyMs) => {
   const cursor = freshAuditCursor(START)
-  const head = place(START)
+  for (let page = 0; page < 1_000; page++) {
+    const entries = Array.from({ length: count }, (_, i) =>
+      entryAt(START + page * everyMs + (i * everyMs) / count),
+    )
+    cursor.headUs = entries.at(-1)?.at ?? 0
+    recordOverlap(
+      cursor,
+      entries.filter((_one, i) => [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].includes(count - 1 - i)),
+    )
+  }
+  const behindMs = (cursor.headUs - overlapStart(cursor, entryAt(0)).at) / 1000
+  expect(behindMs).toBeGreaterThanOrEqual(120 * SECOND)
+  expect(behindMs).toBeLessThanOrEqual(5 * MINUTE)
+})
+
+it('the overlap grows with the lateness seen, up to a limit', () => {
+  const cursor = freshAuditCursor(START)
+  const head = entryAt(START)
   cursor.headUs = head.at
   recordOverlap(
     cursor,
-    [20, 16, 9, 7, 1].map((minutes) => place(START - minutes * MINUTE)),
+    [20, 16, 9, 7, 1].map((minutes) => entryAt(START - minutes * MINUTE)),
   )
   recordLateness(cursor, us(4 * MINUTE), START)
-  expect(overlapStart(cursor, head)).toEqual(place(START - 9 * MINUTE))
+  expect(overlapStart(cursor, head)).toEqual(entryAt(START - 9 * MINUTE))
   recordLateness(cursor, us(60 * MINUTE), START)
-  expect(overlapStart(cursor, head)).toEqual(place(START - 16 * MINUTE))
+  expect(overlapStart(cursor, head)).toEqual(entryAt(START - 16 * MINUTE))
 })
 
-it('lateness halves each day without one, and is forgotten below a second', () => {
+it('lateness halves each day without a late entry, and is forgotten below a second', () => {
   const cursor = freshAuditCursor(START)
   recordLateness(cursor, us(64 * SECOND), START)
   recordLateness(cursor, 0, START + MINUTE)

@@ -1,4 +1,5 @@
-// A drain to the letter: what it costs, what it tells while it lasts, and what one of its pages may not leave behind for the next (invariants 6 and 7).
+// Details of a drain: its cost, its progress, and what one
+// page must not change for the next (invariants 6 and 7).
 import { expect, test } from 'vitest'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import {
@@ -26,7 +27,7 @@ const reply = (text: string): HttpReply => ({
   })(),
 })
 
-test('a long drain tells how far the head is while it lasts', async () => {
+test('a long drain reports its head while it runs', async () => {
   const harness = await openHarness({ switches: { page_cap: 100 } })
   harness.add(2_000)
   for (let step = 0; step < 6; step++) await harness.step()
@@ -36,7 +37,7 @@ test('a long drain tells how far the head is while it lasts', async () => {
 })
 
 test.each(manners)(
-  'an entry that stays unreadable at the end of the log costs later polls no tries, and is no error to them (from %s)',
+  'an unreadable last entry costs later polls no tries and no errors (from %s)',
   async (from) => {
     const harness = await openHarness({ switches: { from } })
     harness.add(5, START - 10 * MINUTE)
@@ -53,7 +54,7 @@ test.each(manners)(
 )
 
 test.each(['404', 'empty'] as const)(
-  'an older place of the trail that is gone (%s) is asked for once, and not at every poll',
+  'a purged entry of the overlap (%s) is requested once, not at every poll',
   async (gone) => {
     const harness = await openHarness({ switches: { gone } })
     const known = harness.add(100, START - MINUTE)
@@ -72,13 +73,13 @@ test.each(['404', 'empty'] as const)(
 )
 
 test.each(manners)(
-  'what follows a full page of malformed elements is read, though the newest entry of all is malformed too (from %s)',
+  'entries after a full page of malformed elements are read, also if the newest element is malformed (from %s)',
   async (from) => {
     const harness = await openHarness({ switches: { from } })
     const before = harness.add(5, START - HOUR)
     await harness.drain()
     await wait(harness, 5 * MINUTE)
-    // With `from` itself, or without it, exactly what a page takes.
+    // A full page, with `from` itself or without it.
     const count = from === 'inclusive' ? 999 : 1_000
     for (let i = 0; i < count; i++)
       harness.mock.add({ at: START - 50 * MINUTE + i * SECOND, visibleAt: 0, defect: 'no_id', data: { i } })
@@ -89,14 +90,14 @@ test.each(manners)(
   },
 )
 
-test('a page that was empty in passing leaves no doubt behind: the true end is no dead cursor, and no gap', async () => {
+test('a page that was empty once does not make the true end look like a dead cursor or a gap', async () => {
   const harness = await openHarness()
   harness.add(5, START - 10 * MINUTE)
   await harness.drain()
   await wait(harness, 5 * MINUTE)
-  // Older than the drain's stop line, so that it ends on an empty page.
+  // Older than the end time of the drain, so that the drain ends on an empty page.
   const ids = harness.add(5, harness.clock.now() - MINUTE)
-  // From the trail, and from the head.
+  // The requests from the overlap and from the head.
   harness.mock.setFault('empty_page', { nth: [1, 2].map((n) => harness.mock.requests.length + n) })
   await harness.drain()
   await wait(harness, 5 * MINUTE)
@@ -107,7 +108,7 @@ test('a page that was empty in passing leaves no doubt behind: the true end is n
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to `auto`', async () => {
+test('own fetches, even thousands from a backfill, do not make `auto` poll faster', async () => {
   const harness = await openHarness({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   harness.add(3, START - HOUR)
   await harness.drain()
@@ -121,7 +122,7 @@ test('own fetches, a backfill’s by the thousand, are no sign of a busy feed to
   expect(harness.source.plan(harness.cursor).dueAt - harness.clock.now()).toBe(HOUR)
 })
 
-test('to `auto` the first hour of a busy feed is enough', async () => {
+test('`auto` needs only the first hour of a busy log to poll faster', async () => {
   const harness = await openHarness({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   harness.add(3, START - HOUR)
   await harness.drain()
@@ -131,7 +132,7 @@ test('to `auto` the first hour of a busy feed is enough', async () => {
   expect(harness.source.plan(harness.cursor).dueAt - harness.clock.now()).toBeLessThanOrEqual(5 * MINUTE)
 })
 
-test('on a quiet feed a poll is one request, though its page holds nothing but the fetch of the one before', async () => {
+test('a poll of a quiet log is one request, though its page has only the previous fetch', async () => {
   const harness = await openHarness({ switches: { self_audit: 'all' } })
   harness.add(10, START - HOUR)
   await harness.drain()
@@ -142,7 +143,7 @@ test('on a quiet feed a poll is one request, though its page holds nothing but t
 })
 
 test.each(manners)(
-  'on a server that shows two entries a page, reading does not keep itself going by its own fetches (from %s)',
+  'with two entries per page reading does not keep itself going by its own fetches (from %s)',
   async (from) => {
     const harness = await openHarness({ switches: { from, self_audit: 'all', page_cap: 2 } })
     harness.add(3, START - MINUTE)
@@ -155,7 +156,7 @@ test.each(manners)(
 )
 
 test.each(['on', 'off'] as const)(
-  'a drain of a feed that never rests ends at what is newer than its start (`Date` %s)',
+  'a drain of a log that never pauses ends at the first entry newer than its start (`Date` %s)',
   async (date_header) => {
     const harness = await openHarness({ switches: { date_header } })
     harness.add(50, START - MINUTE)
@@ -171,7 +172,7 @@ test.each(['on', 'off'] as const)(
   },
 )
 
-test('a server’s clock half an hour behind ours is believed: by ours a feed that never rests would have no end', async () => {
+test('a server clock half an hour behind ours decides the end of a drain', async () => {
   const behind = 30 * MINUTE
   const harness = await openHarness({ switches: { clock_skew_ms: -behind, page_cap: 5 } })
   harness.add(5, START - behind - HOUR)
@@ -187,7 +188,7 @@ test('a server’s clock half an hour behind ours is believed: by ours a feed th
 })
 
 test.each(['exclusive', 'inclusive'] as const)(
-  'a drain of what reading itself writes ends, poll after poll, where nothing tells it from others’ (`from` %s)',
+  'a drain of own fetches ends at each poll, even if nothing distinguishes them from others (`from` %s)',
   async (from) => {
     const switches = {
       from,
@@ -208,7 +209,7 @@ test.each(['exclusive', 'inclusive'] as const)(
   },
 )
 
-/** A server without a `Date`, with entries dated ahead of our clock: what a full page is must be guessed. */
+/** A server without a `Date`, and entries dated in the future: the size of a full page must be guessed. */
 async function guessing(page_cap: number) {
   const harness = await openHarness({ switches: { date_header: 'off', page_cap } })
   harness.add(200, START - HOUR)
@@ -216,7 +217,7 @@ async function guessing(page_cap: number) {
   return harness
 }
 
-test('one small page is not taken for the measure of a full one: entries dated in the future that fill no page lead nowhere', async () => {
+test('one small page does not define a full page: entries dated in the future that fill no page lead nowhere', async () => {
   const harness = await guessing(1_000)
   for (let poll = 0; poll < 6; poll++) {
     harness.add(1)
@@ -230,7 +231,7 @@ test('one small page is not taken for the measure of a full one: entries dated i
   expect(harness.state().head).toEqual(head)
 })
 
-test('a server that caps its pages smaller than before is believed after a while: one drain reads a burst', async () => {
+test('a server that starts to send smaller pages is recognised after a while: one drain reads a burst', async () => {
   const harness = await guessing(100)
   harness.mock.setSwitches({ page_cap: 10 })
   for (let poll = 0; poll < 200; poll++) {
@@ -244,7 +245,7 @@ test('a server that caps its pages smaller than before is believed after a while
   expect(await harness.ids()).toEqual(expect.arrayContaining(burst))
 })
 
-test('a feed that goes in circles is asked three times more, and then rests until the next poll', async () => {
+test('a log that leads in circles is requested three more times, then not until the next poll', async () => {
   const ring = { from: 'nobody', to: 'nobody' }
   const harness = await openHarness({
     switches: { page_cap: 10 },
@@ -258,7 +259,7 @@ test('a feed that goes in circles is asked three times more, and then rests unti
   expect(alarms.filter(Boolean)).toHaveLength(3)
 })
 
-test('an id with letters that mean something in an address is asked for as it is', async () => {
+test('an id with special characters is requested unchanged', async () => {
   const id = 'a&take=1#/b c%41é'
   const asked = new Set<string | null>()
   const harness = await openHarness({
@@ -273,7 +274,7 @@ test('an id with letters that mean something in an address is asked for as it is
   expect(new Set(takesOf(harness.asked()))).toEqual(new Set([1_000]))
 })
 
-test('answers without a byte are an outage, however small the page that is asked for: nothing is passed', async () => {
+test('empty bodies are an outage at any page size: nothing is skipped', async () => {
   const state = { isOut: false }
   const harness = await openHarness({
     wrap: (send) => (request, signal) =>
@@ -291,7 +292,7 @@ test('answers without a byte are an outage, however small the page that is asked
   expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })
 
-test('bad pages with good ones between them are asked for as large as ever', async () => {
+test('bad pages with good ones in between do not reduce the page size', async () => {
   const harness = await openHarness({ switches: { page_cap: 10 } })
   const ids = harness.add(100, START - MINUTE)
   harness.mock.setFault('truncated', { nth: [2, 3, 5, 6, 8, 9, 11, 12] })
@@ -300,7 +301,7 @@ test('bad pages with good ones between them are asked for as large as ever', asy
   expect(new Set(takesOf(harness.asked()))).toEqual(new Set([1_000]))
 })
 
-test('a size that was narrowed once more holds for as many good pages as any: no larger one is tried in between', async () => {
+test('a reduced page size stays for the usual number of good pages, and no larger page is tried in between', async () => {
   const harness = await openHarness({ switches: { page_cap: 10 } })
   const before = harness.add(195, START - 10 * MINUTE)
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -313,7 +314,7 @@ test('a size that was narrowed once more holds for as many good pages as any: no
   expect(takes.slice(takes.indexOf(10), takes.lastIndexOf(1) + 1)).not.toContain(1_000)
 })
 
-test('a foreign fetch on a page whose beginning lies before the start is shipped, and names no other entry', async () => {
+test('a foreign fetch on a page that starts before the configured start is shipped, and is the only finding', async () => {
   const startAt = START + 5 * MINUTE + SECOND / 2
   const harness = await openHarness({
     switches: { from: 'inclusive' },
@@ -330,7 +331,7 @@ test('a foreign fetch on a page whose beginning lies before the start is shipped
   expect(found.every(({ entryId }) => entryId === foreign)).toBe(true)
 })
 
-test('however much of what is known a page holds before the head, places of the trail stand in the feed’s order', async () => {
+test('the overlap stays in the order of the log, however many known entries a page has', async () => {
   const harness = await openHarness({ source: { intervalMs: MINUTE } })
   for (let poll = 0; poll < 4; poll++) {
     const at = harness.clock.now()

@@ -1,4 +1,5 @@
-// Who may say that the log ends here: a witness that fails says nothing either way, and who says less than was known contradicts nobody.
+// What proves the end of the log: a failed check proves nothing,
+// and an answer with less than known disproves nothing.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
@@ -14,7 +15,7 @@ const reply = ([status, text]: [number, string]): HttpReply => ({
   })(),
 })
 
-/** `mistake` sees each request, and which of its kind it is, from 1. */
+/** `mistake` sees each request and its number among those of its kind, from 1. */
 const mistaken =
   (mistake: Mistake) =>
   (send: Transport): Transport => {
@@ -37,7 +38,7 @@ const unreadOf = async (harness: Harness) => {
 const failing: [number, string] = [500, '{"error":"no"}']
 const broken: [number, string] = [200, '{"log":{"id":"abc","timest']
 
-test('malformed elements alone are no end while `latest` fails: what stands behind them is read', async () => {
+test('malformed elements alone are no end while `latest` fails: entries after them are read', async () => {
   const harness = await openHarness({
     switches: { page_cap: 3 },
     wrap: mistaken((kind) => (kind === 'latest' ? failing : undefined)),
@@ -51,7 +52,7 @@ test('malformed elements alone are no end while `latest` fails: what stands behi
   expect(harness.journal.stats().quarantined).toBe(3)
 })
 
-test('a `latest` that cannot be read is told as that, one that shows nothing is not', async () => {
+test('an unreadable `latest` is reported, an empty one is not', async () => {
   for (const [answer, reported] of [
     [broken, 1],
     [[200, 'null'] as [number, string], 0],
@@ -71,7 +72,7 @@ test('a `latest` that cannot be read is told as that, one that shows nothing is 
   }
 })
 
-test('where nobody can say that the log ends, it is asked again at the next poll, and not at once', async () => {
+test('an end that nothing can prove is checked again at the next poll, not at once', async () => {
   const harness = await openHarness({
     wrap: mistaken((kind, nth) => {
       if (kind === 'page' && nth >= 2) return [200, '[]']
@@ -80,13 +81,13 @@ test('where nobody can say that the log ends, it is asked again at the next poll
   })
   harness.add(5, START - MINUTE)
   await harness.live(START + 30 * MINUTE)
-  // Six polls and the first: three empty pages, each with its `latest`, and `search` at last.
+  // Seven polls: three empty pages each, each with its `latest`, and one `search`.
   expect(endpoints(harness.asked()).length).toBeLessThanOrEqual(7 * 8 + 1)
   expect(harness.state().caughtUp).toBe(false)
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a head that is gone is no gap where `latest` shows nothing newer, and nobody is asked twice for it', async () => {
+test('a purged head is no gap if `latest` shows nothing newer, and is searched once', async () => {
   const harness = await openHarness({ source: { lookbackMs: 0 } })
   const ids = harness.add(5, START - MINUTE)
   await harness.live(START + MINUTE)
@@ -99,7 +100,7 @@ test('a head that is gone is no gap where `latest` shows nothing newer, and nobo
   expect(endpoints(harness.asked()).filter((name) => name === 'search').length).toBeLessThanOrEqual(2)
 })
 
-test('a place that `search` does not find by mistake is no end where `latest` fails: it is asked again', async () => {
+test('a `search` that wrongly finds nothing is no end while `latest` fails: it is repeated', async () => {
   const harness = await openHarness({
     source: { once: true },
     wrap: mistaken((kind, nth) => {
@@ -114,7 +115,7 @@ test('a place that `search` does not find by mistake is no end where `latest` fa
   expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
 })
 
-test('the same holds where that is the first thing a poll meets', async () => {
+test('the same holds if it is the first request of a poll', async () => {
   const state = { pages: 0, searches: 0 }
   const wrap = mistaken((kind) => {
     if (kind === 'page' && state.pages-- > 0) return [404, '{"error":"no such entry"}']
@@ -124,7 +125,7 @@ test('the same holds where that is the first thing a poll meets', async () => {
   const harness = await openHarness({ wrap })
   harness.add(5, START - MINUTE)
   await harness.live(START + MINUTE)
-  // Of the trail, and of the head itself.
+  // The request from the overlap, and the one from the head.
   Object.assign(state, { pages: 2, searches: 1 })
   harness.add(3, START + 2 * MINUTE)
   await harness.live(START + 7 * MINUTE)

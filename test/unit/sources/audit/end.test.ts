@@ -1,4 +1,5 @@
-// The end of the log as the head takes it: what one answer says of it by mistake is held against others, and what stays unread is told.
+// The end of the log: one wrong answer is checked against
+// others, and entries that stay unread are reported.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
@@ -13,7 +14,7 @@ const reply = (text: string, status = 200, type = 'application/json'): HttpReply
 
 type Mistake = (url: string, nth: number) => HttpReply | undefined
 
-/** `mistake` sees each request with how often its endpoint was asked before it. */
+/** `mistake` sees each request and how often its endpoint was requested before. */
 const mistaken =
   (mistake: Mistake) =>
   (send: Transport): Transport => {
@@ -30,7 +31,7 @@ const mistaken =
 const openOnce = (mistake: Mistake) =>
   openHarness({ source: { once: true, start: { kind: 'earliest' } }, wrap: mistaken(mistake) })
 
-/** As `run --once` does: until the source says that it has read all. */
+/** Steps like `run --once` until the source says that everything is read. */
 async function readOnce(harness: Harness, most = 100) {
   let steps = 0
   for (; steps < most && !harness.source.plan(harness.cursor).caughtUp; steps++) await harness.try()
@@ -59,7 +60,7 @@ const mistakes: [string, () => HttpReply][] = [
 
 test.each(
   mistakes.flatMap(([name, answer]) => [1, 2, Infinity].map((most) => [name, most, answer] as const)),
-)('a page that is empty by mistake is no end where `latest` %s, %d times', async (_name, most, answer) => {
+)('a wrongly empty page is no end if `latest` %s, %d times', async (_name, most, answer) => {
   const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth === 2) return reply('[]')
     return kind === 'latest' && nth <= most ? answer() : undefined
@@ -70,7 +71,7 @@ test.each(
 })
 
 test.each(mistakes)(
-  'pages that stay empty by mistake are no end where `latest` %s each time: `search` tells better',
+  'pages that stay wrongly empty are no end if `latest` %s each time, since `search` shows more',
   async (_name, answer) => {
     const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
@@ -82,7 +83,7 @@ test.each(mistakes)(
 )
 
 test.each(mistakes)(
-  'pages that stay empty by mistake behind the reach of `search` are no end where `latest` %s each time',
+  'pages that stay wrongly empty before the reach of `search` are no end if `latest` %s each time',
   async (_name, answer) => {
     const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2 && nth <= 4) return reply('[]')
@@ -96,7 +97,7 @@ test.each(mistakes)(
 )
 
 test.each(mistakes)(
-  'nobody says that all is read of a log that ends behind the reach of `search` while `latest` %s, and all do once it tells',
+  'a log that ends before the reach of `search` is not done while `latest` %s, and is done afterwards',
   async (_name, answer) => {
     let isMute = true
     const harness = await openOnce((kind) => (kind === 'latest' && isMute ? answer() : undefined))
@@ -108,7 +109,7 @@ test.each(mistakes)(
   },
 )
 
-test('an end that nothing proves is looked at again at the next poll, and not in between', async () => {
+test('an end that nothing proves is checked at the next poll, and not in between', async () => {
   const harness = await openHarness({
     source: { start: { kind: 'earliest' } },
     wrap: mistaken((kind) => (kind === 'latest' ? reply('{}') : undefined)),
@@ -121,7 +122,7 @@ test('an end that nothing proves is looked at again at the next poll, and not in
 })
 
 test.each(mistakes)(
-  'a log whose `latest` %s for ever has an end all the same, by `search`, and no gap',
+  'a log whose `latest` always %s ends by `search`, without a gap',
   async (_name, answer) => {
     const harness = await openOnce((kind) => (kind === 'latest' ? answer() : undefined))
     harness.add(30)
@@ -133,7 +134,7 @@ test.each(mistakes)(
 )
 
 test.each([500, 403])(
-  'a `latest` that answers %d holds up no backlog and no poll, and is told',
+  'a `latest` that answers %d blocks neither backlog nor polls, and is logged',
   async (status) => {
     const wrap = mistaken((kind) => (kind === 'latest' ? reply('{"error":"no"}', status) : undefined))
     const harness = await openHarness({ wrap, source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
@@ -148,7 +149,7 @@ test.each([500, 403])(
 )
 
 test.each(['exclusive', 'inclusive'] as const)(
-  'malformed elements behind a page that was empty by mistake have an end, though `latest` fails (from %s)',
+  'malformed elements after a wrongly empty page have an end although `latest` fails (from %s)',
   async (from) => {
     const wrap = mistaken((kind, nth) => {
       if (kind === 'page' && nth === 2) return reply('[]')
@@ -163,14 +164,14 @@ test.each(['exclusive', 'inclusive'] as const)(
   },
 )
 
-test('what says more than that `latest` fails is no answer of it: a refused key holds the drain where it is', async () => {
+test('a refused key at `latest` is not treated as a failing `latest`: the drain stops there', async () => {
   const harness = await openOnce((kind) => (kind === 'latest' ? reply('{"error":"no"}', 401) : undefined))
   harness.add(30)
   expect((await readOnce(harness)).caughtUp).toBe(false)
   expect(await harness.try()).toMatchObject({ code: 'unauthorized' })
 })
 
-test('where neither `latest` nor `search` can be read, nobody says that all is read', async () => {
+test('if neither `latest` nor `search` can be read, reading is not done', async () => {
   const broken = () => reply('{"log":{"id":"abc","timest')
   const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth >= 2) return reply('[]')
@@ -181,7 +182,7 @@ test('where neither `latest` nor `search` can be read, nobody says that all is r
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a page that is empty by mistake is no end where `latest` lags behind what it told before', async () => {
+test('a wrongly empty page is no end if `latest` falls back behind its earlier answer', async () => {
   const harness = await openOnce((kind, nth) => {
     if (kind === 'page' && nth === 6) return reply('[]')
     return kind === 'latest' && nth === 2 ? reply(JSON.stringify({ log: oldest })) : undefined
@@ -192,7 +193,7 @@ test('a page that is empty by mistake is no end where `latest` lags behind what 
 })
 
 test.each([1, Infinity])(
-  'a place that `search` does not find by mistake, %d times, is no end where `latest` told of more',
+  'a `search` that wrongly finds nothing, %d times, is no end if `latest` shows more',
   async (most) => {
     const harness = await openOnce((kind, nth) => {
       if (kind === 'page' && nth >= 2) return reply('[]')
@@ -200,12 +201,12 @@ test.each([1, Infinity])(
     })
     harness.add(3_000)
     const { caughtUp } = await readOnce(harness)
-    // Pages never lead on: what there is behind them can only be told.
+    // No page leads on, so entries after it can only be reported.
     expect(!caughtUp || harness.reporter.gaps > 0).toBe(true)
   },
 )
 
-test('behind an entry that stays unreadable `search` alone does not say that nothing follows', async () => {
+test('after an unreadable entry `search` alone does not prove the end', async () => {
   const harness = await openOnce((kind, nth) => (kind === 'search' && nth === 1 ? reply('{}') : undefined))
   harness.add(20, START - 20 * MINUTE)
   harness.mock.add({ at: START - 15 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -214,7 +215,7 @@ test('behind an entry that stays unreadable `search` alone does not say that not
   expect(unread).toBe(1)
 })
 
-test('an entry of the head’s own second that no page shows is told, a microsecond behind the head too', async () => {
+test('an entry in the head’s second that no page shows is reported, even one microsecond after the head', async () => {
   const harness = await openOnce((kind, nth) => (kind === 'page' && nth >= 2 ? reply('[]') : undefined))
   harness.mock.add({ at: START - MINUTE, visibleAt: 0 })
   harness.mock.add({ at: START - SECOND, visibleAt: 0 })
@@ -225,24 +226,18 @@ test('an entry of the head’s own second that no page shows is told, a microsec
   expect({ unread, reported: !caughtUp || harness.reporter.gaps > 0 }).toEqual({ unread: 1, reported: true })
 })
 
-test.each(mistakes)(
-  'a log whose beginning %s once by mistake is not taken for empty',
-  async (_name, answer) => {
-    for (const start of [
-      { kind: 'earliest' },
-      { kind: 'time', atUs: (START - 60 * MINUTE) * 1000 },
-    ] as const) {
-      const wrap = mistaken((kind, nth) =>
-        (kind === 'earliest' || kind === 'search') && nth === 1 ? answer() : undefined,
-      )
-      const harness = await openHarness({ source: { once: true, start }, wrap })
-      harness.add(30)
-      expect(await readOnce(harness)).toEqual(whole)
-    }
-  },
-)
+test.each(mistakes)('a log whose first answer %s once is not taken for empty', async (_name, answer) => {
+  for (const start of [{ kind: 'earliest' }, { kind: 'time', atUs: (START - 60 * MINUTE) * 1000 }] as const) {
+    const wrap = mistaken((kind, nth) =>
+      (kind === 'earliest' || kind === 'search') && nth === 1 ? answer() : undefined,
+    )
+    const harness = await openHarness({ source: { once: true, start }, wrap })
+    harness.add(30)
+    expect(await readOnce(harness)).toEqual(whole)
+  }
+})
 
-/** Pages, or what is looked for by time, are empty by mistake where that is switched on; `latest` tells the truth. */
+/** While switched on, pages or searches are wrongly empty. `latest` is always right. */
 function openBlind() {
   const blind = { pages: false, search: false }
   const wrap = mistaken((kind) => {
@@ -252,7 +247,7 @@ function openBlind() {
   return { blind, harness: openHarness({ wrap }) }
 }
 
-test('newer entries that nothing leads to are told as one gap, not once a poll, and read once something does', async () => {
+test('newer entries that no page leads to are one gap, not one per poll, and are read once a page does', async () => {
   const { blind, harness: opening } = openBlind()
   const harness = await opening
   const ids = harness.add(5)
@@ -266,14 +261,14 @@ test('newer entries that nothing leads to are told as one gap, not once a poll, 
   await harness.live(START + 70 * MINUTE)
   expect(await harness.ids()).toEqual(ids)
   expect(harness.journal.stats().gaps).toBe(1)
-  // The next one is another place.
+  // The next gap is another one.
   blind.pages = blind.search = true
   harness.add(5)
   await harness.live(START + 130 * MINUTE)
   expect(harness.journal.stats().gaps).toBe(2)
 })
 
-test('a gap that was told is not told again where its place is found by time at last', async () => {
+test('a reported gap is not reported again once the search by time succeeds', async () => {
   const { blind, harness: opening } = openBlind()
   const harness = await opening
   harness.add(5)
@@ -288,7 +283,7 @@ test('a gap that was told is not told again where its place is found by time at 
 })
 
 test.each(mistakes)(
-  'a log whose beginning and `latest` %s once each, by mistake, is not taken for empty',
+  'a log whose first answer and `latest` %s once each is not taken for empty',
   async (_name, answer) => {
     for (const start of [
       { kind: 'earliest' },
@@ -302,7 +297,7 @@ test.each(mistakes)(
   },
 )
 
-test('an empty log is looked at once more on the first poll only', async () => {
+test('an empty log is checked twice on the first poll only', async () => {
   const harness = await openHarness({ switches: { none: 'null' } })
   await harness.step()
   expect(endpoints(harness.asked())).toEqual(['earliest', 'latest', 'earliest'])
@@ -311,7 +306,7 @@ test('an empty log is looked at once more on the first poll only', async () => {
   expect(harness.state().caughtUp).toBe(true)
 })
 
-test('a `latest` that lags behind the head is no sign of a dead cursor: no search, no gap, nothing told', async () => {
+test('a `latest` older than the head is no sign of a dead cursor: no search, no gap, no log line', async () => {
   const state = { lags: false, oldest: '' }
   const wrap = mistaken((kind) => (kind === 'latest' && state.lags ? reply(state.oldest) : undefined))
   const harness = await openHarness({ wrap })
@@ -329,7 +324,7 @@ test('a `latest` that lags behind the head is no sign of a dead cursor: no searc
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a newest entry that is told of once and gone then costs later polls nothing, once `search` has shown the end', async () => {
+test('a newest entry shown once and then gone costs later polls nothing, once `search` proved the end', async () => {
   const state = { tells: false }
   const ghost = '{"log":{"id":"ghost","timestamp":"2026-11-17T10:01:00","type":"auth:login"}}'
   const wrap = mistaken((kind) => (kind === 'latest' && state.tells ? reply(ghost) : undefined))

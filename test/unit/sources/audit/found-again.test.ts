@@ -1,4 +1,5 @@
-// A head whose entry no page leads on from: found again by time, without a gap that is none, and without eating the budget (invariant 6).
+// A head that no page leads on from: it is found again by time,
+// without a false gap, within the rate limit (invariant 6).
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
@@ -6,7 +7,7 @@ import { HOUR, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/a
 
 const UNKNOWN = '99999999-9999-4999-8999-999999999999'
 
-/** The server knows none of these as `from`; all else of them it shows. */
+/** The server does not know these ids as `from`, and otherwise shows everything. */
 const forgetting =
   (ids: ReadonlySet<string>) =>
   (send: Transport): Transport =>
@@ -16,7 +17,7 @@ const forgetting =
     return send({ ...request, url }, signal)
   }
 
-test('a head that is unknown to the API, with nothing behind it, is the end of the log: no error, no gap', async () => {
+test('a head unknown to the API with nothing after it is the end of the log: no error, no gap', async () => {
   const forgotten = new Set<string>()
   const harness = await openHarness({ wrap: forgetting(forgotten) })
   const ids = harness.add(5, START - MINUTE)
@@ -31,7 +32,7 @@ test('a head that is unknown to the API, with nothing behind it, is the end of t
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a server that knows no entry as `from` does not eat the budget: its place is found by time once a poll', async () => {
+test('a server that knows no entry as `from` does not use up the rate limit: one search by time per poll', async () => {
   const harness = await openHarness({
     wrap: (send) => (request, signal) =>
       send({ ...request, url: request.url.replace(/from=[^&]+/, `from=${UNKNOWN}`) }, signal),
@@ -40,12 +41,12 @@ test('a server that knows no entry as `from` does not eat the budget: its place 
   await harness.live(START + MINUTE)
   expect(harness.asked().length).toBeLessThan(15)
   await harness.live(START + 61 * MINUTE)
-  // Three tries a poll: the page, and its place by time.
+  // Three tries per poll: the page, and the search by time.
   expect(harness.asked().length).toBeLessThanOrEqual(12 * 11)
   expect(harness.state().caughtUp).toBe(false)
 })
 
-test('a log of one entry dated hours ahead, where no clock is told, is no gap, and what comes then is read', async () => {
+test('a log of one entry dated hours ahead, without a server clock, is no gap, and later entries are read', async () => {
   const harness = await openHarness({ switches: { date_header: 'off' } })
   const ids = harness.add(1, START + 5 * HOUR)
   await harness.drain()
@@ -57,7 +58,7 @@ test('a log of one entry dated hours ahead, where no clock is told, is no gap, a
   expect(harness.log.lines).toEqual([])
 })
 
-test('a first entry dated hours ahead that is gone is no place to look behind: what comes before its time is read', async () => {
+test('entries before the time of a purged first entry dated hours ahead are read', async () => {
   const harness = await openHarness({ switches: { date_header: 'off' } })
   const first = harness.add(1, START + 5 * HOUR)
   await harness.drain()
@@ -68,7 +69,7 @@ test('a first entry dated hours ahead that is gone is no place to look behind: w
   expect(await harness.ids()).toEqual([...first, ...fresh])
 })
 
-test('behind an entry that was passed the usual pages are asked for at once', async () => {
+test('after a skipped entry pages have the usual size at once', async () => {
   const harness = await openHarness()
   harness.add(30, START - 10 * MINUTE)
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -78,7 +79,7 @@ test('behind an entry that was passed the usual pages are asked for at once', as
   expect(asked.slice(asked.lastIndexOf('search') + 1).length).toBeLessThanOrEqual(4)
 })
 
-test('an earlier entry of the head’s second, found by time, takes nothing back of what is told to be read', async () => {
+test('an earlier entry of the head’s second, found by time, does not move the reported progress back', async () => {
   const forgotten = new Set<string>()
   const harness = await openHarness({ wrap: forgetting(forgotten) })
   const second = (START - MINUTE) * 1000
@@ -92,7 +93,7 @@ test('an earlier entry of the head’s second, found by time, takes nothing back
   expect(harness.state().headUs).toBe(second + 2_000)
 })
 
-test('a head that is unknown in passing, found again at an earlier entry of its second, is no feed in circles', async () => {
+test('a head unknown once, found again at an earlier entry of its second, does not count as a circle', async () => {
   const state = { nth: Infinity }
   const harness = await openHarness({
     wrap: (send) => (request, signal) => {
@@ -106,7 +107,7 @@ test('a head that is unknown in passing, found again at an earlier entry of its 
   while (harness.clock.advance(START + 5 * MINUTE));
   const at = harness.clock.now() - 10 * SECOND
   for (let i = 0; i < 3; i++) harness.mock.add({ at: at + i, visibleAt: 0 })
-  // The page behind the last of them.
+  // The page after the last of them.
   state.nth = 2
   expect(await harness.try()).toBeUndefined()
   for (let step = 0; step < 10 && harness.state().drain !== null; step++)
@@ -116,7 +117,7 @@ test('a head that is unknown in passing, found again at an earlier entry of its 
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('each purge that takes the head is a gap of its own', async () => {
+test('each purge that removes the head is a gap of its own', async () => {
   const harness = await openHarness()
   const known: string[] = []
   for (let purge = 1; purge <= 3; purge++) {
@@ -129,7 +130,7 @@ test('each purge that takes the head is a gap of its own', async () => {
   }
 })
 
-/** Half an answer, whatever is asked. */
+/** Half an answer to every request. */
 const broken = (): HttpReply => ({
   ...{ status: 200, headers: { 'content-type': 'application/json' } },
   body: (async function* () {
@@ -137,7 +138,7 @@ const broken = (): HttpReply => ({
   })(),
 })
 
-test('a server that cannot tell any entry is out of order: nothing is passed on its word', async () => {
+test('a server that answers nothing readable is an outage: nothing is skipped', async () => {
   const state = { isOut: false }
   const harness = await openHarness({
     wrap: (send) => (request, signal) => (state.isOut ? Promise.resolve(broken()) : send(request, signal)),
@@ -146,7 +147,7 @@ test('a server that cannot tell any entry is out of order: nothing is passed on 
   await harness.drain()
   state.isOut = true
   await harness.live(START + 20 * MINUTE)
-  // Later than what came at once: a step past it would leave that out.
+  // Later than the first new entries: skipping to them would miss those.
   ids.push(...harness.add(5, START + MINUTE), ...harness.add(5))
   state.isOut = false
   await harness.live(START + 3 * HOUR)
@@ -154,7 +155,7 @@ test('a server that cannot tell any entry is out of order: nothing is passed on 
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a `latest` that lags moves no head back where the log ends with what cannot be read', async () => {
+test('an old `latest` does not move the head back if the log ends with an unreadable entry', async () => {
   const state = { oldest: '' }
   const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
@@ -176,7 +177,7 @@ test('a `latest` that lags moves no head back where the log ends with what canno
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a head that is gone while older places of the trail are still there is passed from them: no search, no gap', async () => {
+test('a purged head is skipped from older entries of the overlap: no search, no gap', async () => {
   const harness = await openHarness()
   const ids = harness.add(100, START - SECOND)
   await harness.drain()

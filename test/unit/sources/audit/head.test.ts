@@ -1,4 +1,5 @@
-// The head: what ends a drain, what finds an entry a little late, and what a cursor does that leads nowhere (invariants 6 and 7).
+// The head: what ends a drain, what finds slightly late entries,
+// and what happens to a dead cursor (invariants 6 and 7).
 import { describe, expect, it } from 'vitest'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness, takesOf } from '../../app/audit-harness.ts'
@@ -6,7 +7,7 @@ import type { Harness, HarnessOptions } from '../../app/audit-harness.ts'
 
 const UNKNOWN = '99999999-9999-4999-8999-999999999999'
 
-/** Read once, at rest, and nothing asked for since. */
+/** Read once to the end, with nothing requested since. */
 async function atRest(options: HarnessOptions = {}, entries = 3): Promise<Harness & { known: string[] }> {
   const harness = await openHarness(options)
   const known = harness.add(entries, START - 10 * MINUTE)
@@ -15,13 +16,13 @@ async function atRest(options: HarnessOptions = {}, entries = 3): Promise<Harnes
   return Object.assign(harness, { known })
 }
 
-/** Lets `ms` pass; the next poll is due then at the latest. */
+/** Lets `ms` pass, so that the next poll is due at the latest. */
 async function wait(harness: Harness, ms: number): Promise<void> {
   while (harness.clock.advance(harness.clock.now() + ms));
 }
 
 describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
-  it('a drain ends on an empty page, once `latest` agrees', async () => {
+  it('a drain ends on an empty page once `latest` agrees', async () => {
     const harness = await atRest({ switches: { from } })
     await wait(harness, 5 * MINUTE)
     await harness.drain()
@@ -43,7 +44,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.reporter.gaps).toBe(0)
   })
 
-  it('a drain ends on a page of nothing but own fetches, so that reading cannot keep itself going', async () => {
+  it('a drain ends on a page of nothing but own fetches, so that reading does not keep itself going', async () => {
     const harness = await openHarness({ switches: { from, self_audit: 'all' } })
     harness.add(10)
     await harness.drain(20)
@@ -55,14 +56,14 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     }
   })
 
-  it('own fetches that are read again before the head are no end, however short their page', async () => {
+  it('own fetches read again before the head are no end, however short their page', async () => {
     const harness = await openHarness({
       switches: { from, self_audit: 'all' },
       source: { intervalMs: 20 * SECOND },
     })
     harness.add(100, START - 10 * MINUTE)
     await harness.live(START + 5 * MINUTE)
-    // From now on a page holds no more than a few of the fetches that the overlap begins with.
+    // From now on a page has only a few of the fetches at the start of the overlap.
     harness.mock.setSwitches({ page_cap: 5 })
     await wait(harness, 20 * SECOND)
     const news = harness.add(3)
@@ -70,11 +71,11 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(await harness.ids()).toEqual(expect.arrayContaining(news))
   })
 
-  it('a drain ends at the first entry newer than its own start, by the server’s clock', async () => {
+  it('a drain ends at the first entry newer than its start, by the server’s clock', async () => {
     const harness = await atRest({ switches: { from, clock_skew_ms: 3 * HOUR, page_cap: 5, latency: 1_000 } })
     await wait(harness, 5 * MINUTE)
     const before = harness.add(5, harness.clock.now() + 3 * HOUR - 10 * SECOND)
-    // A workspace that writes faster than we read: without a stop line the drain would never end.
+    // A workspace that writes faster than we read: without an end time the drain would never end.
     for (let step = 0; step < 20; step++) {
       harness.add(5, harness.clock.now() + 3 * HOUR + 4 * SECOND)
       await harness.step()
@@ -85,7 +86,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(await harness.ids()).toEqual(expect.arrayContaining(before))
   })
 
-  it('without a `Date` the stop line is ours, and holds on short pages only', async () => {
+  it('without a `Date` our clock decides the end of a drain, and only on short pages', async () => {
     const harness = await atRest({ switches: { from, date_header: 'off' } })
     await wait(harness, 5 * MINUTE)
     // Our clock is behind: everything seems newer than the start.
@@ -95,7 +96,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(ids).toEqual([...harness.known, ...late])
   })
 
-  it('without a `Date` a page as large as the server’s others is none, however far our clock is behind', async () => {
+  it('without a `Date` a page as large as the server’s others is no end, however slow our clock', async () => {
     const harness = await atRest({ switches: { from, date_header: 'off', page_cap: 50 } }, 10)
     await wait(harness, 5 * MINUTE)
     const late = harness.add(1_500, harness.clock.now() + 28 * MINUTE)
@@ -103,14 +104,14 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(await harness.ids()).toEqual([...harness.known, ...late])
   })
 
-  it('a server that caps its pages below take is read to its end', async () => {
+  it('a server with pages smaller than take is read to its end', async () => {
     const harness = await openHarness({ switches: { from, page_cap: 7 } })
     const ids = harness.add(100, START - MINUTE)
     await harness.drain()
     expect(await harness.ids()).toEqual(ids)
   })
 
-  it('an entry that became visible a minute late is found by the next poll, without a request more', async () => {
+  it('an entry that becomes visible a minute late is found by the next poll without an extra request', async () => {
     const harness = await openHarness({ switches: { from } })
     harness.add(600, START - SECOND)
     const late = harness.mock.add({ at: START - 60 * SECOND, visibleAt: START + MINUTE }).id
@@ -125,7 +126,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.reporter.sum('late')).toBe(1)
   })
 
-  it('with polls seconds apart too an entry that became visible a minute late is found by the next one', async () => {
+  it('with polls seconds apart an entry a minute late is found by the next poll too', async () => {
     const harness = await openHarness({ switches: { from }, source: { intervalMs: 5 * SECOND } })
     harness.add(100, START)
     await harness.drain()
@@ -138,7 +139,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.reporter.sum('late')).toBe(1)
   })
 
-  it('polls that find nothing keep the overlap: what becomes visible behind them is found by the next one', async () => {
+  it('polls that find nothing keep the overlap, so late entries in it are found by the next one', async () => {
     const harness = await openHarness({ switches: { from } })
     harness.add(600, START - SECOND)
     const late = harness.mock.add({ at: START - 60 * SECOND, visibleAt: START + 12 * MINUTE }).id
@@ -154,7 +155,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   })
 
   it.each(['404', '400', '410', '422', 'empty', '204'] as const)(
-    'a cursor whose entry was purged (%s) is found again by time, and all that is left is shipped',
+    'a purged cursor (%s) is found again by time, and all remaining entries are shipped',
     async (gone) => {
       const harness = await atRest({ switches: { from, gone } })
       harness.mock.purge(harness.known)
@@ -164,6 +165,9 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       expect((await harness.ids()).slice(3)).toEqual(fresh)
       expect(harness.reporter.gaps).toBe(1)
       expect(harness.journal.stats().gaps).toBe(1)
+      expect(harness.log.lines.find((line) => line.includes('Possible gap'))).toMatch(
+        /Run auditferry backfill over that span now, .* \{"from":"\S+Z","to":"\S+Z"\}$/,
+      )
       await wait(harness, 5 * MINUTE)
       await harness.drain()
       expect(harness.reporter.gaps).toBe(1)
@@ -171,7 +175,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   )
 
   it.each(['404', '400', '410', '422', 'empty', '204'] as const)(
-    'a purged cursor (%s) with nothing newer leaves the source caught up, and what comes later is shipped',
+    'a purged cursor (%s) with nothing newer leaves the source caught up, and later entries are shipped',
     async (gone) => {
       const harness = await atRest({ switches: { from, gone } })
       harness.mock.purge(harness.known)
@@ -185,7 +189,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   )
 })
 
-it('a cursor that is dead by silence is seen because `latest` moves on', async () => {
+it('a dead cursor that answers empty pages is noticed because `latest` moves on', async () => {
   const harness = await atRest({ switches: { gone: 'empty' } })
   harness.mock.purge([harness.known.at(-1) ?? ''])
   await wait(harness, 5 * MINUTE)
@@ -195,7 +199,7 @@ it('a cursor that is dead by silence is seen because `latest` moves on', async (
   expect((await harness.ids()).slice(3)).toEqual(fresh)
 })
 
-it('an empty page in passing is no dead cursor: the second look finds the rest, no gap is counted', async () => {
+it('a page that is empty once is no dead cursor: the second request finds the rest, and no gap is counted', async () => {
   const harness = await atRest()
   await wait(harness, 5 * MINUTE)
   const fresh = harness.add(5)
@@ -206,10 +210,11 @@ it('an empty page in passing is no dead cursor: the second look finds the rest, 
   expect(harness.reporter.gaps).toBe(0)
 })
 
-it('a lost entry that is met again before anything newer is no gap', async () => {
-  // The server does not know the head's id, but by time it finds an entry of the same second, and from there the head.
+it('a lost entry that is found again before anything newer is no gap', async () => {
+  // The server does not know the head's id, but finds an entry
+  // of the same second by time, and from there the head.
   let forgotten = 'nobody'
-  let trail = 'nobody'
+  let older = 'nobody'
   const harness = await openHarness({
     wrap: (transport) => (request, signal) =>
       transport(
@@ -217,7 +222,7 @@ it('a lost entry that is met again before anything newer is no gap', async () =>
           ...request,
           url: request.url
             .replace(`from=${forgotten}`, `from=${UNKNOWN}`)
-            .replace(`from=${trail}`, `from=${UNKNOWN}`),
+            .replace(`from=${older}`, `from=${UNKNOWN}`),
         },
         signal,
       ),
@@ -226,11 +231,11 @@ it('a lost entry that is met again before anything newer is no gap', async () =>
   const known = [1_000, 2_000].map((us) => harness.mock.add({ atUs: second + us, visibleAt: 0 }).id)
   await harness.drain()
   forgotten = known[1] ?? ''
-  trail = known[0] ?? ''
+  older = known[0] ?? ''
   await wait(harness, 5 * MINUTE)
   const fresh = harness.add(5)
   await harness.step()
-  trail = 'nobody'
+  older = 'nobody'
   await harness.drain()
   await wait(harness, 5 * MINUTE)
   await harness.drain()
@@ -239,7 +244,7 @@ it('a lost entry that is met again before anything newer is no gap', async () =>
   expect([harness.reporter.gaps, harness.journal.stats().gaps, harness.state().lost]).toEqual([0, 0, null])
 })
 
-/** Ten entries a page; from the 21st entry on the server leads back to the first page, for as long as `circling`. */
+/** Ten entries per page. From the 21st entry on the server leads back to the first page while `circling`. */
 async function inCircles() {
   const ring = { circling: true, from: 'nobody', to: 'nobody' }
   const harness = await openHarness({
@@ -257,10 +262,10 @@ async function inCircles() {
   return { harness, ring, known, errors }
 }
 
-it('a page that does not advance is an alarm, not a loop, and the feed goes on when the server has come to itself', async () => {
+it('a page that does not advance is an error, not a loop, and reading continues once the server recovers', async () => {
   const { harness, ring, known, errors } = await inCircles()
   expect(harness.state().drain).toBeNull()
-  // Not all was read, and it does not say so.
+  // Not everything was read, and caughtUp says so.
   expect(harness.state().caughtUp).toBe(false)
   expect(errors.filter((error) => error?.message.includes('does not advance'))).not.toHaveLength(0)
   expect(errors.length).toBeLessThan(8)
@@ -271,12 +276,12 @@ it('a page that does not advance is an alarm, not a loop, and the feed goes on w
   expect(await harness.ids()).toEqual(known)
 })
 
-it('a drain that ends by the alarm does not tell that it is caught up', async () => {
+it('a drain that ends with this error does not report that it is caught up', async () => {
   const { harness } = await inCircles()
   expect(harness.reporter.caughtUps).toBe(0)
 })
 
-it('a drain that finds no way on although there is more is not caught up', async () => {
+it('a drain that cannot continue although there is more is not caught up', async () => {
   const stuck: { at?: string | undefined } = {}
   const harness = await openHarness({
     switches: { page_cap: 10 },
@@ -294,7 +299,7 @@ it('a drain that finds no way on although there is more is not caught up', async
   expect(harness.state().caughtUp).toBe(false)
 })
 
-it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by its tier', async () => {
+it('a backlog is read 1,000 entries per page at any tier, and a quiet log by its tier', async () => {
   for (const [activity, take] of [
     ['low', 100],
     ['medium', 500],
@@ -303,7 +308,7 @@ it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by i
     const harness = await openHarness({ source: { activity, intervalMs: undefined } })
     harness.add(4_000, START - HOUR)
     await harness.drain()
-    // The first drain of all is a backlog; a later one shows itself by a full page.
+    // The first drain is a backlog; a later one is recognised by a full page.
     expect(takesOf(harness.asked()).slice(0, 3)).toEqual([1000, 1000, 1000])
     await wait(harness, HOUR)
     await harness.drain()
@@ -315,7 +320,7 @@ it('a backlog is read 1,000 a page whatever the tier says, and a quiet feed by i
   }
 })
 
-it('each tier polls at its own interval, and an interval of the operator goes before it', async () => {
+it('each tier polls at its own interval, and a configured interval overrides it', async () => {
   const dueAfter = async (source: HarnessOptions['source']) => {
     const harness = await openHarness({ source: { ...source, lookbackMs: 0 } })
     harness.add(3, START - HOUR)
@@ -328,7 +333,7 @@ it('each tier polls at its own interval, and an interval of the operator goes be
   expect(await dueAfter({ activity: 'low', intervalMs: 30_000 })).toBe(30_000)
 })
 
-it('`auto` follows what it sees: slow on a quiet feed, fast on a busy one', async () => {
+it('`auto` polls a quiet log slowly and a busy one fast', async () => {
   const harness = await openHarness({ source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 } })
   harness.add(3, START - HOUR)
   await harness.drain()
@@ -346,17 +351,17 @@ it('`auto` follows what it sees: slow on a quiet feed, fast on a busy one', asyn
   expect(harness.source.plan(harness.cursor).dueAt - harness.clock.now()).toBe(HOUR)
 })
 
-it('what the first backlog holds says nothing of the pace of a feed', async () => {
+it('the first backlog does not affect the pace of `auto`', async () => {
   const harness = await openHarness({
     source: { activity: 'auto', intervalMs: undefined, lookbackMs: 0 },
     traffic: { backlog: 20_000, since: START - 300 * DAY },
   })
   await harness.drain()
-  // Behind the last page it gave way to deliveries, for some milliseconds.
+  // After the last page it yielded to deliveries for some milliseconds.
   expect(harness.source.plan(harness.cursor).dueAt - harness.clock.now()).toBeGreaterThan(HOUR - SECOND)
 })
 
-it('a crash between two pages of a drain reads on where the last one landed', async () => {
+it('after a crash between two pages a drain continues after the last stored page', async () => {
   const harness = await openHarness({ switches: { page_cap: 10 } })
   const ids = harness.add(50, START - MINUTE)
   await harness.step()
@@ -367,7 +372,7 @@ it('a crash between two pages of a drain reads on where the last one landed', as
   expect(await harness.ids()).toEqual(ids)
 })
 
-/** Two pages of three are read, and then nothing for a while. */
+/** Two of three pages are read, then nothing for a while. */
 async function leftInADrain(downMs: number) {
   const harness = await openHarness({ switches: { page_cap: 10 } })
   const ids = harness.add(25, START - SECOND)
@@ -379,14 +384,14 @@ async function leftInADrain(downMs: number) {
   return { harness, ids }
 }
 
-it('a drain that stood still is caught up only with all that came meanwhile', async () => {
+it('an interrupted drain is caught up only with everything that arrived meanwhile', async () => {
   const { harness, ids } = await leftInADrain(3 * DAY)
   await harness.drain()
   expect(await harness.ids()).toEqual(ids)
 })
 
 it.each([MINUTE, 3 * DAY])(
-  'a drain that a crash left over is caught up only with all that came before the next start, %i ms later',
+  'a drain interrupted by a crash is caught up only with everything before the next start, %i ms later',
   async (downMs) => {
     const { harness, ids } = await leftInADrain(downMs)
     const next = new AuditSource({ ...harness.options, once: true })
@@ -395,7 +400,7 @@ it.each([MINUTE, 3 * DAY])(
   },
 )
 
-it('a read goes by the cursor that it is given, whatever was planned before', async () => {
+it('a read uses the cursor it is given, whatever was planned before', async () => {
   const harness = await openHarness({ switches: { page_cap: 10 } })
   harness.add(30, START - MINUTE)
   await harness.step()
@@ -407,7 +412,7 @@ it('a read goes by the cursor that it is given, whatever was planned before', as
   expect(harness.asked()[0]?.target).toContain(harness.state().drain?.ends.at(-2) ?? 'nowhere')
 })
 
-it('a drain that lasts beyond its interval ends all the same, though others write all the time', async () => {
+it('a drain longer than its interval ends although others write all the time', async () => {
   const harness = await openHarness({ source: { intervalMs: SECOND }, switches: { page_cap: 50 }, limit: 60 })
   harness.add(2_000, START - SECOND)
   for (let i = 0; i < 200 && !harness.state().caughtUp; i++) {
@@ -418,7 +423,7 @@ it('a drain that lasts beyond its interval ends all the same, though others writ
   expect(harness.state().caughtUp).toBe(true)
 })
 
-it('an outage in a drain moves nothing, and costs the request', async () => {
+it('an outage during a drain changes nothing and costs one request', async () => {
   const harness = await atRest()
   await wait(harness, 5 * MINUTE)
   const fresh = harness.add(5)
@@ -433,7 +438,7 @@ it('an outage in a drain moves nothing, and costs the request', async () => {
   expect((await harness.ids()).slice(3)).toEqual(fresh)
 })
 
-it('a page in no order and with repeats is shipped whole, each entry once', async () => {
+it('an unordered page with repeats is shipped whole, each entry once', async () => {
   const harness = await openHarness({
     faults: { shuffled_page: 1, duplicated: 1 },
     source: { lookbackMs: DAY },
@@ -447,7 +452,7 @@ it('a page in no order and with repeats is shipped whole, each entry once', asyn
   expect(kept.toSorted()).toEqual(ids.toSorted())
 })
 
-it('a clock that was ahead and is set back delays no poll by more than its interval', async () => {
+it('a clock that was ahead delays no poll by more than its interval', async () => {
   const harness = await openHarness({ source: { intervalMs: 5 * MINUTE } })
   harness.add(3, START - HOUR)
   await harness.drain()
@@ -458,7 +463,7 @@ it('a clock that was ahead and is set back delays no poll by more than its inter
   )
 })
 
-it('on a server that caps its pages, a page of an earlier drain’s fetches hides nothing behind it', async () => {
+it('with small pages a page of an earlier drain’s fetches hides no entry after it', async () => {
   const harness = await openHarness({ switches: { page_cap: 7, self_audit: 'all' } })
   const old = harness.add(100, START - HOUR)
   await harness.drain(100)

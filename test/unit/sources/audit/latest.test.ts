@@ -1,11 +1,12 @@
-// Beginning at the newest entry, or without it: what comes after the instant at which reading began is shipped, however soon, and a `latest` that fails by itself keeps nothing from flowing.
+// Starting at the newest entry, or without one: everything after the
+// start is shipped, and a failing `latest` alone does not stop reading.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'
 
 const latest = { start: { kind: 'latest' } } as const
 
-test('`latest`: an entry half a second after the newest of then is shipped', async () => {
+test('`start: latest` ships an entry half a second after the newest', async () => {
   const harness = await openHarness({ source: latest })
   harness.add(5, START - SECOND)
   await harness.drain()
@@ -15,7 +16,7 @@ test('`latest`: an entry half a second after the newest of then is shipped', asy
 })
 
 test.each(['on', 'off'] as const)(
-  '`latest` on an empty log: an entry in the very second in which it was found empty is shipped (Date: %s)',
+  '`start: latest` on an empty log ships an entry of the same second (Date: %s)',
   async (date_header) => {
     const harness = await openHarness({ source: latest, switches: { date_header } })
     harness.clock.advance(START + 300)
@@ -33,7 +34,7 @@ const answer = (status: number, text: string): HttpReply => ({
   })(),
 })
 
-/** These endpoints answer so; all others as they are. */
+/** These endpoints answer this; all others are unchanged. */
 const failing =
   (answers: Readonly<Record<string, () => HttpReply>>) =>
   (send: Transport): Transport =>
@@ -44,7 +45,7 @@ const failing =
 const refusing = (status: number) => failing({ latest: () => answer(status, '{"error":"no"}') })
 
 test.each([500, 403])(
-  'an empty log whose `latest` answers %d is caught up, that is told once, and what comes is read',
+  'an empty log whose `latest` answers %d is caught up, this is logged once, and new entries are read',
   async (status) => {
     const harness = await openHarness({ wrap: refusing(status) })
     await harness.live(START + 30 * MINUTE)
@@ -56,13 +57,13 @@ test.each([500, 403])(
   },
 )
 
-test('`run --once` of an empty log whose `latest` fails ends', async () => {
+test('`run --once` of an empty log with a failing `latest` ends', async () => {
   const harness = await openHarness({ source: { once: true }, wrap: refusing(500) })
   for (let step = 0; step < 5 && !harness.source.plan(harness.cursor).caughtUp; step++) await harness.step()
   expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
 })
 
-test('an `earliest` that shows nothing does not make a log empty where `latest` fails and `search` shows one', async () => {
+test('an empty `earliest` does not make a log empty if `latest` fails and `search` shows an entry', async () => {
   const nothing = () => answer(200, '{}')
   const wrap = failing({ earliest: nothing, latest: () => answer(500, '{"error":"no"}') })
   const harness = await openHarness({ source: { once: true }, wrap })
@@ -76,7 +77,7 @@ test.each([
   [500, 'off'],
   [403, 'on'],
 ] as const)(
-  '`start: latest` of a log whose `latest` alone answers %d ships what comes from then on, and says so with the first step (`Date` %s)',
+  '`start: latest` with a `latest` that answers %d ships new entries, and logs this at the first step (`Date` %s)',
   async (status, date_header) => {
     const harness = await openHarness({ source: latest, wrap: refusing(status), switches: { date_header } })
     harness.add(5, START - SECOND)
@@ -91,7 +92,7 @@ test.each([
   },
 )
 
-test('`start: latest` by a clock of ours that is ahead leaves nothing out where `latest` fails: the server’s clock says from when on', async () => {
+test('with a fast clock and a failing `latest`, `start: latest` starts by the server’s clock and misses nothing', async () => {
   const harness = await openHarness({
     source: latest,
     wrap: refusing(500),
@@ -104,7 +105,7 @@ test('`start: latest` by a clock of ours that is ahead leaves nothing out where 
   expect(await harness.ids()).toEqual(fresh)
 })
 
-/** All answers are a 500 until `end` is called. */
+/** All answers are 500 until `end` is called. */
 function outage() {
   let isOut = true
   const wrap =
@@ -114,7 +115,7 @@ function outage() {
   return { wrap, end: () => void (isOut = false) }
 }
 
-test('an outage at the first start tells nothing of `latest`, and `start: latest` then begins at the newest entry as ever', async () => {
+test('an outage at the first start says nothing about `latest`, and `start: latest` then starts at the newest entry', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap })
   harness.add(2, START - SECOND)
@@ -127,7 +128,7 @@ test('an outage at the first start tells nothing of `latest`, and `start: latest
   expect((await harness.ids()).slice(-1)).toEqual(fresh)
 })
 
-test('`start: latest` ships what came while the API could not be reached from the first start on, and nothing before', async () => {
+test('`start: latest` ships what arrived during an outage since the first start, and nothing before', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap })
   harness.add(5, START - MINUTE)
@@ -142,8 +143,8 @@ test('`start: latest` ships what came while the API could not be reached from th
   expect(await harness.ids()).toEqual([...missed, ...fresh])
 })
 
-test.each(['dated ahead', 'not there', 'failing'] as const)(
-  '`start: latest` behind an outage at the first start counts from that start on where the newest entry is %s too',
+test.each(['dated ahead', 'missing', 'failing'] as const)(
+  'after an outage `start: latest` counts from the first start, also if the newest entry is %s',
   async (kind) => {
     const { wrap, end } = outage()
     const withoutLatest = refusing(500)
@@ -151,10 +152,10 @@ test.each(['dated ahead', 'not there', 'failing'] as const)(
       source: latest,
       wrap: (send) => wrap(kind === 'failing' ? withoutLatest(send) : send),
     })
-    if (kind !== 'not there') harness.add(5, START - MINUTE)
+    if (kind !== 'missing') harness.add(5, START - MINUTE)
     await harness.try()
     harness.clock.advance(START + 2 * HOUR)
-    const hidden = kind === 'not there' ? START + 3 * HOUR : 0
+    const hidden = kind === 'missing' ? START + 3 * HOUR : 0
     const missed = harness.mock.add({ at: START + HOUR, visibleAt: hidden }).id
     if (kind === 'dated ahead') harness.mock.add({ at: START + 1_000 * HOUR, visibleAt: 0 })
     end()
@@ -167,7 +168,7 @@ test.each(['dated ahead', 'not there', 'failing'] as const)(
   },
 )
 
-test('of an outage at the first start under a clock of ours that is ahead `start: latest` leaves out nothing that comes behind it', async () => {
+test('after an outage with a fast clock `start: latest` misses nothing', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap, switches: { clock_skew_ms: -20 * MINUTE } })
   harness.add(1, START - HOUR)
@@ -181,10 +182,10 @@ test('of an outage at the first start under a clock of ours that is ahead `start
 
 test.each([
   ...[20 * MINUTE, HOUR, 20 * HOUR, 365 * 24 * HOUR].map((behindMs) => ({ behindMs, date: 'on' as const })),
-  // Less than an hour of a summer time cannot be told from what is dated ahead.
+  // Without a Date, less than an hour cannot be distinguished from entries dated ahead.
   ...[2 * HOUR, 20 * HOUR, 365 * 24 * HOUR].map((behindMs) => ({ behindMs, date: 'off' as const })),
 ])(
-  'by a clock of ours that is $behindMs ms behind an outage at the first start ships nothing that came before it, and all that comes (Date: $date)',
+  'with a clock $behindMs ms slow, `start: latest` after an outage ships nothing older and everything new (Date: $date)',
   async ({ behindMs, date }) => {
     const { wrap, end } = outage()
     const switches = { clock_skew_ms: behindMs, date_header: date }
@@ -199,7 +200,7 @@ test.each([
   },
 )
 
-test('what a clock that nobody had set noted at the first start is no start: `start: latest` begins at the newest entry then', async () => {
+test('a first start noted by an unset clock is ignored: `start: latest` starts at the newest entry', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap })
   harness.add(3, START - MINUTE)
@@ -212,7 +213,7 @@ test('what a clock that nobody had set noted at the first start is no start: `st
   expect(await harness.ids()).toEqual(fresh)
 })
 
-test('of an outage at the first start, what came in its very instant is shipped, also as the newest of all', async () => {
+test('an entry from the instant of the first start, during an outage, is shipped, also as the newest of all', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap })
   harness.add(3, START - MINUTE)
@@ -224,7 +225,7 @@ test('of an outage at the first start, what came in its very instant is shipped,
   expect(await harness.ids()).toEqual([soon])
 })
 
-test('of an outage at the first start, what came in its very instant is shipped, and also where `latest` is dated ahead', async () => {
+test('an entry from the instant of the first start, during an outage, is shipped, also if `latest` is dated ahead', async () => {
   const { wrap, end } = outage()
   const harness = await openHarness({ source: latest, wrap })
   await harness.try()

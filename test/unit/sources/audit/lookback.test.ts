@@ -1,4 +1,4 @@
-// The sweep: what became visible behind the head is found, from spare budget, and not behind the start (invariant 6).
+// Lookback finds late entries with spare requests, and nothing before the start (invariant 6).
 import { expect, it } from 'vitest'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
 import type { Harness, HarnessOptions } from '../../app/audit-harness.ts'
@@ -7,14 +7,14 @@ async function wait(harness: Harness, ms: number): Promise<void> {
   while (harness.clock.advance(harness.clock.now() + ms));
 }
 
-/** What `search` was asked for since the last look, epoch ms. */
+/** The times requested from `search` since the last call, epoch ms. */
 const searchedAt = (harness: Harness): number[] =>
   harness
     .asked()
     .filter(({ endpoint }) => endpoint === 'search')
     .map(({ target }) => Number(new URL(target, 'http://x').searchParams.get('time')) * 1000)
 
-it('an entry late by hours is found by the sweep, and told as late', async () => {
+it('lookback finds an entry hours late, and counts it as late', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   const known = harness.add(50, START - SECOND)
   const late = harness.mock.add({ at: START - 30 * SECOND, visibleAt: START + 5 * HOUR }).id
@@ -28,7 +28,7 @@ it('an entry late by hours is found by the sweep, and told as late', async () =>
   expect(harness.reporter.sum('late')).toBe(1)
 })
 
-it('without a sweep an entry late by hours is not looked for', async () => {
+it('without lookback an entry hours late is not found', async () => {
   const harness = await openHarness({ source: { lookbackMs: 0 } })
   harness.add(50, START - SECOND)
   const late = harness.mock.add({ at: START - 30 * SECOND, visibleAt: START + 5 * HOUR }).id
@@ -38,7 +38,7 @@ it('without a sweep an entry late by hours is not looked for', async () => {
   expect(await harness.ids()).not.toContain(late)
 })
 
-it('the sweep ships nothing behind the start', async () => {
+it('lookback ships nothing before the start', async () => {
   const atUs = (START - MINUTE) * 1000
   const harness = await openHarness({ source: { lookbackMs: DAY, start: { kind: 'time', atUs } } })
   harness.add(600, START - SECOND)
@@ -52,7 +52,7 @@ it('the sweep ships nothing behind the start', async () => {
   expect(Math.min(...searchedAt(harness))).toBeGreaterThanOrEqual(START - MINUTE)
 })
 
-it('of `latest` the sweep ships nothing that is older than the beginning', async () => {
+it('with `start: latest` lookback ships nothing older than the start', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY, start: { kind: 'latest' } } })
   harness.add(10, START - SECOND)
   const before = harness.mock.add({ at: START - 5 * SECOND, visibleAt: START + HOUR }).id
@@ -64,7 +64,7 @@ it('of `latest` the sweep ships nothing that is older than the beginning', async
   expect(await harness.ids()).not.toContain(before)
 })
 
-it('a sweep finds nothing twice: what is known stays known', async () => {
+it('lookback ships nothing twice', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   const ids = harness.add(2_500, START - SECOND)
   await harness.live(START + 13 * HOUR)
@@ -72,18 +72,18 @@ it('a sweep finds nothing twice: what is known stays known', async () => {
   expect(harness.reporter.sum('known')).toBeGreaterThan(2_500)
 })
 
-it('the whole span is swept several times in its own length', async () => {
+it('the whole span is read several times within its own length', async () => {
   const harness = await openHarness({ source: { lookbackMs: 8 * HOUR } })
   harness.add(10, START - SECOND)
   await harness.live(START + HOUR)
   harness.asked()
   await harness.live(START + 25 * HOUR)
-  const sweeps = searchedAt(harness)
-  expect(sweeps.length).toBeGreaterThanOrEqual(11)
-  expect(sweeps.length).toBeLessThanOrEqual(13)
+  const searches = searchedAt(harness)
+  expect(searches.length).toBeGreaterThanOrEqual(11)
+  expect(searches.length).toBeLessThanOrEqual(13)
 })
 
-it('a span of no length to speak of is swept once a minute, and not as often as there is room', async () => {
+it('a tiny span is read once a minute, not continuously', async () => {
   const harness = await openHarness({ source: { lookbackMs: 1 } })
   harness.add(10, START - SECOND)
   await harness.live(START + MINUTE)
@@ -92,7 +92,7 @@ it('a span of no length to speak of is swept once a minute, and not as often as 
   expect(searchedAt(harness).length).toBeLessThanOrEqual(31)
 })
 
-it('after lateness was seen the sweep comes more often, and slows down again while there is none', async () => {
+it('after a late entry lookback runs more often, and slows down again without one', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY, intervalMs: 3 * HOUR } })
   harness.add(200, START - SECOND)
   harness.mock.add({ at: START - 30 * SECOND, visibleAt: START + 20 * MINUTE })
@@ -108,7 +108,10 @@ it('after lateness was seen the sweep comes more often, and slows down again whi
   expect(searches()).toBeLessThanOrEqual(5)
 })
 
-/** Down for `downMs` at 25 minutes; what is late became visible a little after. Returns its id, and how far back was asked for then. */
+/**
+ * Stops for `downMs` after 25 minutes; an entry becomes visible late
+ * shortly after that. Returns its id, and how far back lookback searched.
+ */
 async function afterDowntime(downMs: number, source: HarnessOptions['source'] = {}) {
   const stop = START + 25 * MINUTE
   const harness = await openHarness({ source: { lookbackMs: DAY, ...source } })
@@ -125,7 +128,7 @@ async function afterDowntime(downMs: number, source: HarnessOptions['source'] = 
 }
 
 it.each([10 * HOUR, 30 * HOUR, 10 * DAY])(
-  'what became visible while nobody ran is found, also after a downtime longer than the sweep (%i ms)',
+  'an entry that became visible during a downtime is found, also if it was longer than the lookback (%i ms)',
   async (downMs) => {
     const { harness, late } = await afterDowntime(downMs)
     expect(await harness.ids()).toContain(late)
@@ -133,7 +136,7 @@ it.each([10 * HOUR, 30 * HOUR, 10 * DAY])(
   },
 )
 
-it('after a downtime the sweep goes back no further than keys are kept, and the next one only its span', async () => {
+it('after a downtime lookback reaches back no further than keys are kept, and the next one only its span', async () => {
   const { harness, oldest } = await afterDowntime(10 * DAY, { keepKeysMs: 5 * DAY })
   expect(oldest).toBeGreaterThan(START + 5 * DAY)
   expect(oldest).toBeLessThan(START + 6 * DAY)
@@ -144,9 +147,9 @@ it('after a downtime the sweep goes back no further than keys are kept, and the 
 })
 
 it.each([
-  ['a sweep', false],
-  ['the very first sweep', true],
-])('%s that is given up is no sweep: the next one begins where it had to', async (_, fromTheStart) => {
+  ['lookback', false],
+  ['first lookback', true],
+])('an abandoned %s does not count: the next one starts where it had to', async (_, fromTheStart) => {
   let isBroken = fromTheStart
   const wrap: HarnessOptions['wrap'] = (send) => (request, signal) =>
     isBroken && request.url.includes('search')
@@ -172,7 +175,7 @@ it.each([
   expect(await harness.ids()).toContain(late)
 })
 
-it('a clock that was ahead and is set back has no sweep follow the other at once', async () => {
+it('after a clock that was ahead is corrected, one lookback does not directly follow another', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   harness.add(20, START - SECOND)
   await harness.live(START + HOUR)
@@ -185,11 +188,11 @@ it('a clock that was ahead and is set back has no sweep follow the other at once
   expect(harness.source.plan(harness.cursor).dueAt).toBeGreaterThan(harness.clock.now())
 })
 
-it('live reading comes before the sweep: a due poll is read first, whatever the sweep has left to do', async () => {
+it('live reading comes before lookback: a due poll is read first, whatever lookback has left', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   harness.add(5_000, START - SECOND)
   await harness.drain()
-  // The sweep begins: an anchor, then a page.
+  // Lookback starts: a search, then a page.
   await harness.step()
   await harness.step()
   expect(harness.state().lookback.walk).not.toBeNull()
@@ -201,19 +204,19 @@ it('live reading comes before the sweep: a due poll is read first, whatever the 
   expect(harness.state().lookback.walk).not.toBeNull()
 })
 
-it('behind its guaranteed requests the sweep waits while its share of the limit is used, live reading does not', async () => {
+it('beyond its guaranteed requests lookback waits for its share of the limit, while live reading does not', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY }, limit: 20 })
   harness.add(15_000, START - SECOND)
   await harness.drain()
-  const sweeps = () => harness.source.plan(harness.cursor).dueAt <= harness.clock.now()
-  for (let steps = 0; sweeps() && steps < 20; steps++) await harness.step()
+  const isDue = () => harness.source.plan(harness.cursor).dueAt <= harness.clock.now()
+  for (let steps = 0; isDue() && steps < 20; steps++) await harness.step()
   const { priority, dueAt } = harness.source.plan(harness.cursor)
   expect(priority).toBe('lookback')
   expect(dueAt).toBeGreaterThan(harness.clock.now())
   expect(harness.rateLimiter.freeAt('live')).toBeLessThanOrEqual(harness.clock.now())
 })
 
-it('an error in the sweep costs live reading nothing', async () => {
+it('an error in lookback does not affect live reading', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   const known = harness.add(20, START - SECOND)
   await harness.drain()
@@ -226,7 +229,7 @@ it('an error in the sweep costs live reading nothing', async () => {
   expect(await harness.ids()).toEqual([...known, ...fresh])
 })
 
-it('a sweep whose place is purged under it begins anew at the next, and nothing is a gap', async () => {
+it('a lookback whose cursor is purged starts over at its next turn, without a gap', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   const known = harness.add(3_000, START - SECOND)
   await harness.drain()
@@ -239,7 +242,7 @@ it('a sweep whose place is purged under it begins anew at the next, and nothing 
 })
 
 it.each(['404', '410', 'empty', '204'] as const)(
-  'a sweep whose place is purged under it was no whole one, whatever the API answers then (%s)',
+  'a lookback whose cursor is purged does not count as complete, whatever the API answers (%s)',
   async (gone) => {
     const harness = await openHarness({ source: { lookbackMs: DAY }, switches: { gone } })
     const known = harness.add(3_000, START - SECOND)
@@ -255,7 +258,7 @@ it.each(['404', '410', 'empty', '204'] as const)(
   },
 )
 
-it('the sweep passes an entry that stays unreadable and finds what is late behind it', async () => {
+it('lookback skips an unreadable entry and finds late entries after it', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   harness.add(30, START - 10 * MINUTE)
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0, defect: 'poison' })
@@ -266,7 +269,7 @@ it('the sweep passes an entry that stays unreadable and finds what is late behin
   expect(await harness.ids()).toHaveLength(61)
 })
 
-it('a sweep of many pages goes on where it was after a restart', async () => {
+it('a lookback of many pages continues after a restart', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY }, switches: { page_cap: 100 } })
   harness.add(1_000, START - SECOND)
   await harness.drain()
@@ -279,7 +282,7 @@ it('a sweep of many pages goes on where it was after a restart', async () => {
   expect(harness.state().lookback.walk?.from.at).toBeGreaterThan(before?.at ?? Infinity)
 })
 
-it('an entry found by time is shipped only at or after the start, where the cursor was purged too', async () => {
+it('an entry found by time after a purged cursor is shipped only at or after the start', async () => {
   const atUs = (START - 10 * MINUTE) * 1000 + 500_000
   const harness = await openHarness({ source: { start: { kind: 'time', atUs } } })
   const before = harness.mock.add({ atUs: atUs - 400_000, visibleAt: 0 }).id
@@ -293,7 +296,7 @@ it('an entry found by time is shipped only at or after the start, where the curs
   expect(await harness.ids()).not.toContain(before)
 })
 
-/** Answers what is asked of `endpoint` with `text`, while there is one. */
+/** Answers requests to `endpoint` with `text` while it is set. */
 function answering(endpoint: string) {
   const given: { text?: string } = {}
   const body = async function* (text: string) {
@@ -310,7 +313,7 @@ function answering(endpoint: string) {
   return { given, wrap }
 }
 
-it('a sweep whose pages do not advance is over, and was no whole one', async () => {
+it('a lookback whose pages do not advance ends, and does not count as complete', async () => {
   const { given, wrap } = answering('audit?from=')
   const harness = await openHarness({ wrap, source: { lookbackMs: DAY } })
   harness.add(20, START - MINUTE)
@@ -332,7 +335,7 @@ it('a sweep whose pages do not advance is over, and was no whole one', async () 
   expect(harness.state().lookback).toMatchObject({ walk: null, fullDoneAt })
 })
 
-it('a sweep that is shown nothing where there must be something was no whole one', async () => {
+it('a lookback without an answer where entries exist does not count as complete', async () => {
   const { given, wrap } = answering('search')
   const harness = await openHarness({ wrap, source: { lookbackMs: DAY } })
   harness.add(20, START - SECOND)
@@ -345,7 +348,7 @@ it('a sweep that is shown nothing where there must be something was no whole one
   expect(fullDoneAt).toBeLessThan(harness.clock.now())
 })
 
-it('a sweep to which nothing can be read from some place on ends where it was to end', async () => {
+it('a lookback that can read nothing from some point on ends at its end time', async () => {
   const { given, wrap } = answering('search')
   const harness = await openHarness({ wrap, source: { lookbackMs: DAY } })
   harness.add(20, START - SECOND)
@@ -361,7 +364,7 @@ it('a sweep to which nothing can be read from some place on ends where it was to
   expect(harness.state().lookback.fullDueAt).toBeGreaterThan(harness.clock.now())
 })
 
-it('a log in which nothing happens is swept whole all the same: no sweep goes back further than its span', async () => {
+it('lookback of a quiet log reaches back no further than its span', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   harness.add(1)
   for (let hour = 1; hour <= 5 * 24; hour++) {
@@ -371,16 +374,16 @@ it('a log in which nothing happens is swept whole all the same: no sweep goes ba
   }
 })
 
-it('what is later than was ever seen, by a fifth, is found before the whole span is swept again', async () => {
+it('an entry a fifth later than any before is found before the whole span is read again', async () => {
   const harness = await openHarness({ source: { lookbackMs: 4 * DAY } })
   harness.add(30, START - SECOND)
-  // Before all that a poll's overlap reaches.
+  // Before everything that the overlap of a poll covers.
   harness.mock.add({ at: START - 10 * MINUTE, visibleAt: START + 40 * MINUTE })
   const hour = async () => {
     harness.add(1)
     await harness.live(harness.clock.now() + HOUR)
   }
-  // The whole span is swept every six hours.
+  // The whole span is read every six hours.
   for (let i = 0; i < 7 && harness.reporter.sum('late') === 0; i++) await hour()
   const at = harness.clock.now()
   expect(at).toBe(START + 6 * HOUR)
@@ -389,7 +392,7 @@ it('what is later than was ever seen, by a fifth, is found before the whole span
   expect(await harness.ids()).toContain(late)
 })
 
-it('a sweep on its way past what cannot be read is over where a login page answers, and asks no more', async () => {
+it('a lookback that is skipping an unreadable entry ends at a login page', async () => {
   const { given, wrap } = answering('search')
   const type = { of: 'application/json' }
   const harness = await openHarness({
@@ -410,7 +413,7 @@ it('a sweep on its way past what cannot be read is over where a login page answe
   expect(harness.state().lookback.walk).toBeNull()
 })
 
-it('a sweep that goes in circles is an alarm, asked three times more and no oftener, and live reading goes on', async () => {
+it('a lookback that leads in circles is an error after three more requests, and live reading continues', async () => {
   const ring = { from: 'nobody', to: 'nobody' }
   const harness = await openHarness({
     source: { lookbackMs: DAY },

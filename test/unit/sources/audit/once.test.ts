@@ -1,11 +1,11 @@
-// `run --once` as a way to run: a job each hour finds what the daemon would, and its end means that all was read.
+// `run --once` every hour finds what the daemon finds, and its end means that everything was read.
 import { expect, it } from 'vitest'
 import type { HttpReply } from '../../../../src/contracts/platform.ts'
 import { AuditSource } from '../../../../src/sources/audit/audit.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'
 import type { Harness } from '../../app/audit-harness.ts'
 
-/** A process of its own: until it says that all is read. */
+/** Runs like a new process until the source says that everything is read. */
 async function run(harness: Harness, most = 100): Promise<boolean> {
   const source = new AuditSource(harness.options)
   for (let i = 0; i < most; i++) {
@@ -33,7 +33,7 @@ it.each(['earliest', 'latest'] as const)(
   },
 )
 
-it('a log whose first entry is malformed is not done before what follows it is read', async () => {
+it('a log whose first entry is malformed is not done before the following entries are read', async () => {
   const harness = await openHarness({ source: { once: true } })
   expect(await run(harness)).toBe(true)
   await wait(harness, HOUR)
@@ -44,7 +44,7 @@ it('a log whose first entry is malformed is not done before what follows it is r
 })
 
 it.each([3 * MINUTE, 40 * MINUTE, 5 * HOUR, 17 * HOUR])(
-  'an entry that becomes visible %d ms late is found by a job each hour, as by the daemon',
+  'an entry that becomes visible %d ms late is found by hourly runs, as by the daemon',
   async (lateMs) => {
     const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
     const ids = harness.add(50, START - SECOND)
@@ -58,7 +58,7 @@ it.each([3 * MINUTE, 40 * MINUTE, 5 * HOUR, 17 * HOUR])(
   },
 )
 
-it('lateness that the last page of a run showed is known to the next run', async () => {
+it('lateness seen on the last page of a run is known to the next run', async () => {
   const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
   harness.add(50, START - SECOND)
   harness.mock.add({ at: START - 3 * HOUR, visibleAt: START + HOUR })
@@ -68,7 +68,7 @@ it('lateness that the last page of a run showed is known to the next run', async
   expect(harness.state().lateUs).toBeGreaterThan(2.9 * HOUR * 1000)
 })
 
-it('a run makes no sweep that is not due yet', async () => {
+it('a run does no lookback that is not due yet', async () => {
   const harness = await openHarness({ source: { once: true, lookbackMs: DAY } })
   harness.add(50, START - SECOND)
   await run(harness)
@@ -78,7 +78,7 @@ it('a run makes no sweep that is not due yet', async () => {
   expect(harness.asked().map(({ endpoint }) => endpoint)).not.toContain('search')
 })
 
-it('a run is not done while a sweep that is due fails, and it is due in the next run', async () => {
+it('a run is not done while a due lookback fails, and the next run repeats it', async () => {
   const is = { out: false }
   const wrong = (): HttpReply => ({
     ...{ status: 200, headers: { 'content-type': 'application/json' } },
@@ -111,13 +111,13 @@ it.each(
     [900, 2_500].flatMap((count) => [true, false].map((once) => ({ apartMs, count, once }))),
   ),
 )(
-  'right after a first drain the overlap covers two minutes: $count entries, one each $apartMs ms (once: $once)',
+  'right after the first drain the overlap covers two minutes: $count entries, one per $apartMs ms (once: $once)',
   async ({ apartMs, count, once }) => {
     const harness = await openHarness({ source: { once } })
     for (let i = 1; i <= count; i++) harness.mock.add({ at: START - i * apartMs, visibleAt: 0 })
     const last = START - apartMs
     const spanMs = Math.min(2 * MINUTE, (count - 1) * apartMs)
-    // Just before the end of the drain, and as far back as the overlap, or the log, goes.
+    // Just before the end of the drain, and as far back as the overlap or the log reaches.
     const late = [1, spanMs / 2, spanMs - 1].map(
       (beforeMs) => harness.mock.add({ at: Math.floor(last - beforeMs), visibleAt: START + MINUTE }).id,
     )

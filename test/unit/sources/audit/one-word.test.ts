@@ -1,7 +1,8 @@
-// No single word of the server's is believed where it would cost entries, a place, or a false alarm: an old page, a wrong Date, a login page, a stranger's fetch.
+// No single answer costs entries, a cursor or a false alarm:
+// an old page, a wrong Date, a login page, a foreign fetch.
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
-import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/cursor.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import { HOUR, INSTANCE, MINUTE, START, openHarness } from '../../app/audit-harness.ts'
 import type { Harness } from '../../app/audit-harness.ts'
@@ -16,7 +17,7 @@ const reply = (text: string, status = 200, type = 'application/json'): HttpReply
 
 const isPage = (url: string) => url.includes('from=')
 
-/** Every `Date` so much behind what the server's entries say. */
+/** Sets every `Date` this much behind the server's entries. */
 const dated =
   (behindMs: number) =>
   (send: Transport): Transport =>
@@ -30,7 +31,7 @@ async function wait(harness: Harness, ms: number): Promise<void> {
   while (harness.clock.advance(harness.clock.now() + ms));
 }
 
-test('newer entries that nothing leads to are asked for three times, then told as a gap, and reading rests', async () => {
+test('newer entries that no page leads to are requested three times, then reported as a gap, and reading rests', async () => {
   const state = { dead: false }
   const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
@@ -50,7 +51,7 @@ test('newer entries that nothing leads to are asked for three times, then told a
 })
 
 test.each([1, 2, 3, 4, 5])(
-  'an older page in the middle of a drain, its page %d, does not lower the head',
+  'an old page within a drain, its page %d, does not move the head back',
   async (nth) => {
     const state = { pages: -Infinity }
     const known: string[] = []
@@ -88,12 +89,12 @@ test('a Date hours behind does not end a drain', async () => {
 test('a Date two hours behind does not cut a backfill short', async () => {
   const at = openRangeSetup({ wrap: dated(2 * HOUR) })
   spread(at, 2_000)
-  const { ids, gaps } = await at.walk()
+  const { ids, gaps } = await at.readAll()
   expect({ ...compared(ids, at.expected()), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
 })
 
 test.each(Array.from({ length: 14 }, (_, i) => i + 3))(
-  'own fetches of the overlap do not make others’ entries behind the head the end of a drain (%d a page)',
+  'own fetches in the overlap do not end a drain before others’ newer entries (%d per page)',
   async (page_cap) => {
     const harness = await openHarness({ switches: { self_audit: 'all', page_cap } })
     harness.add(3, START - MINUTE)
@@ -108,7 +109,7 @@ test.each(Array.from({ length: 14 }, (_, i) => i + 3))(
   },
 )
 
-test('one stranger’s fetch in our second is not believed to be ours', () => {
+test('one fetch of another user in the second of our request does not count as ours', () => {
   const fetches = freshFetches(START)
   recordSent(fetches, START)
   const fetch = (id: string, at: number, user: string, agent: string) => {
@@ -123,11 +124,11 @@ test('one stranger’s fetch in our second is not believed to be ours', () => {
   }
   fetch('a', START, 'stranger', 'curl/8')
   expect(fetches).toMatchObject({ user: null, byTimeIp: null })
-  // Who that is has nothing to do with us, whatever it does from then on.
+  // That user stays unrelated to us, whatever it does from then on.
   expect(fetch('b', START + MINUTE, 'stranger', 'curl/8')).toBe('other')
 })
 
-test('a login page in the place of a page does not narrow what is asked for', async () => {
+test('a login page instead of a page does not reduce the page size', async () => {
   const state = { out: false, takes: [] as number[] }
   const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
@@ -150,7 +151,7 @@ test('a login page in the place of a page does not narrow what is asked for', as
   expect(harness.reporter.gaps).toBe(0)
 })
 
-test('a lost entry whose instant is found again, and then itself, is no gap', async () => {
+test('a lost entry is no gap once its instant, and then the entry itself, is found again', async () => {
   const state = { lost: '' }
   const harness = await openHarness({
     wrap: (send) => async (request, signal) =>

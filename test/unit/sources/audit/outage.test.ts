@@ -1,4 +1,5 @@
-// Answers that are errors whatever their status says: an outage passes nothing, and only a good page elsewhere proves that one place fails (invariant 6).
+// Error answers of any status: an outage skips nothing, and only a
+// good page elsewhere proves that one page is bad (invariant 6).
 import { describe, expect, it } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, driven, endpoints, openHarness } from '../../app/audit-harness.ts'
@@ -16,7 +17,7 @@ type Kind = 'page' | 'search' | 'earliest' | 'latest'
 
 const kindOf = (url: string): Kind => (/audit\/(\w+)/.exec(url)?.[1] ?? 'page') as Kind
 
-/** While `is.out`, what `strikes` names answers as `answer`. */
+/** While `is.out`, the requests selected by `strikes` get `answer`. */
 function outage(strikes: (kind: Kind, url: string) => boolean, answer: () => HttpReply) {
   const is = { out: false }
   const wrap =
@@ -35,7 +36,7 @@ const bodies = [
   '',
 ]
 
-/** Each step with a wait of some seconds behind one that failed, as the conductor has it. */
+/** Steps, with a wait of some seconds after each failed one, like the ingest loop. */
 async function live(harness: Harness, until: number): Promise<(Error | undefined)[]> {
   const errors: (Error | undefined)[] = []
   while (harness.clock.now() < until) {
@@ -51,7 +52,7 @@ async function live(harness: Harness, until: number): Promise<(Error | undefined
   return errors
 }
 
-const places: [string, (kind: Kind) => boolean][] = [
+const endpointSets: [string, (kind: Kind) => boolean][] = [
   ['pages', (kind) => kind === 'page'],
   ['`search` and `earliest`', (kind) => kind === 'search' || kind === 'earliest'],
   ['all but `latest`', (kind) => kind !== 'latest'],
@@ -59,8 +60,8 @@ const places: [string, (kind: Kind) => boolean][] = [
 ]
 
 describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
-  it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(
-    'while %s answer 200 with %j nothing is passed, nothing is quarantined, and all is read afterwards',
+  it.each(bodies.flatMap((body) => endpointSets.map(([name, strikes]) => [name, body, strikes] as const)))(
+    'while %s answer 200 with %j nothing is skipped or quarantined, and everything is read afterwards',
     async (_name, body, strikes) => {
       const { is, wrap } = outage(strikes, () => reply(body))
       const harness = await openHarness({ switches: { from }, source: { lookbackMs: DAY }, wrap })
@@ -78,7 +79,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
   )
 
   it.each(bodies)(
-    'a log that is met for the first time while all but `latest` answer %j is read from its start afterwards',
+    'a first start while all but `latest` answer %j reads the log from its start afterwards',
     async (body) => {
       const { is, wrap } = outage(
         (kind) => kind !== 'latest',
@@ -115,7 +116,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
   })
 
-  it('malformed elements that no page shows beside an entry are quarantined once other pages are good again and again', async () => {
+  it('malformed elements that no page shows beside an entry are quarantined after other pages were good repeatedly', async () => {
     const harness = await openHarness({ switches: { from, page_cap: 2 } })
     const before = harness.add(6, START - 10 * MINUTE)
     for (let i = 0; i < 4; i++)
@@ -124,7 +125,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     await live(harness, START + 20 * MINUTE)
     expect((await harness.ids()).toSorted()).toEqual([...before, ...after].toSorted())
     expect(harness.journal.stats().quarantined).toBeGreaterThanOrEqual(1)
-    // Others of their second were never shown.
+    // Others of the same second were never shown.
     expect(harness.reporter.gaps).toBe(1)
   })
 })
@@ -144,7 +145,7 @@ const brokenCursor = async (options: HarnessOptions = {}) => {
 }
 
 describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 500, from %s', (from) => {
-  it('is left after some ten minutes, not before: the place is found by time, and a possible gap is reported', async () => {
+  it('is skipped after some ten minutes, not before: reading continues by time, and a possible gap is reported', async () => {
     const { harness, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
     await live(harness, START + 9 * MINUTE)
     expect((await harness.ids()).length).toBeLessThan(12)
@@ -154,7 +155,7 @@ describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 
     expect(harness.reporter.gaps).toBe(1)
   })
 
-  it('is no gap where an older entry of its second leads on', async () => {
+  it('is no gap if an older entry of its second leads on', async () => {
     const { harness, ids } = await brokenCursor({ switches: { from, page_cap: 10 } })
     // Visible late, so that no page ended there.
     const at = harness.mock.entries().find(({ id }) => id === ids[from === 'inclusive' ? 9 : 10])?.atUs ?? 0
@@ -165,7 +166,7 @@ describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 
   })
 })
 
-it('pages that all answer 500 while `search` and `latest` answer are an outage: no place is left, however long', async () => {
+it('pages that all answer 500 while `search` and `latest` work are an outage: nothing is skipped, however long it lasts', async () => {
   const { is, wrap } = outage(
     (kind) => kind === 'page',
     () => reply('{"error":"no"}', 500),
@@ -182,7 +183,7 @@ it('pages that all answer 500 while `search` and `latest` answer are an outage: 
   expect(harness.reporter.gaps).toBe(0)
 })
 
-it('one entry that makes each page too slow is read alone, once a page elsewhere shows that the server answers', async () => {
+it('an entry that makes large pages too slow is read alone, once a page elsewhere is good', async () => {
   const slow = { id: 'nobody' }
   const harness = await openHarness({
     wrap: (send) => async (request, signal) => {
@@ -199,7 +200,7 @@ it('one entry that makes each page too slow is read alone, once a page elsewhere
   expect(harness.journal.stats()).toMatchObject({ quarantined: 0, gaps: 0 })
 })
 
-it.each([1, 2])('a 404 for the last entry that passes, %d times, is no gap', async (times) => {
+it.each([1, 2])('a temporary 404 for the last entry, %d times, is no gap', async (times) => {
   const left = { times: 0 }
   const harness = await openHarness({
     wrap: (send) => (request, signal) =>
@@ -216,8 +217,8 @@ it.each([1, 2])('a 404 for the last entry that passes, %d times, is no gap', asy
   expect(harness.reporter.gaps).toBe(0)
 })
 
-it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, strikes] as const)))(
-  'a walk over the past waits while %s answer 200 with %j, and leaves nothing out',
+it.each(bodies.flatMap((body) => endpointSets.map(([name, strikes]) => [name, body, strikes] as const)))(
+  'a backfill waits while %s answer 200 with %j, and misses nothing',
   async (_name, body, strikes) => {
     const { is, wrap } = outage(strikes, () => reply(body))
     const at = openRangeSetup({ wrap })
@@ -231,14 +232,14 @@ it.each(bodies.flatMap((body) => places.map(([name, strikes]) => [name, body, st
         at.step().catch(() => at.clock.sleep(SECOND)),
       )
     is.out = false
-    const { ids, gaps, malformed } = await at.walk()
+    const { ids, gaps, malformed } = await at.readAll()
     expect({ ...compared(ids, at.expected()), gaps, malformed }).toEqual({
       ...{ missing: 0, strange: 0, twice: 0, gaps: 0, malformed: 0 },
     })
   },
 )
 
-it.each(bodies)('no sweep counts as whole that met pages which answer %j', async (body) => {
+it.each(bodies)('a lookback that met pages which answer %j does not count as complete', async (body) => {
   const { is, wrap } = outage(
     (kind) => kind !== 'latest',
     () => reply(body),

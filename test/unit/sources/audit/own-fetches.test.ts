@@ -1,9 +1,9 @@
-// Reading writes (invariant 7): which audit fetches are ours, and which are somebody else's under our user.
+// Invariant 7: which audit fetches are ours, and which are by another tool with our user.
 import { describe, expect, it, vi } from 'vitest'
 import { nothingAppended } from '../../../../src/contracts/source.ts'
 import { AuditRange } from '../../../../src/sources/audit/range.ts'
-import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/own-fetches.ts'
-import type { Fetches, Kind } from '../../../../src/sources/audit/own-fetches.ts'
+import { classify, freshFetches, recordSent } from '../../../../src/sources/audit/cursor.ts'
+import type { Fetches, Kind } from '../../../../src/sources/audit/cursor.ts'
 import { entriesOf } from '../../../fakes/lines.ts'
 import {
   AGENT,
@@ -42,29 +42,29 @@ function meet(
 }
 
 describe('by user agent', () => {
-  it('a fetch that carries our instance is own, and tells who we are', () => {
+  it('a fetch with our instance is our own, and reveals our user', () => {
     const fetches = freshFetches(START)
     expect(meet(fetches, {})).toBe('own')
     expect(fetches.user).toBe('siem')
   })
 
-  it('another instance of ours is another tool', () => {
+  it('another instance of this program counts as another tool', () => {
     const fetches = freshFetches(START)
     meet(fetches, {})
     expect(meet(fetches, { agent: 'auditferry/0.0.0 (instance another)' })).toBe('foreign')
   })
 
-  it('what is no audit fetch is never ours, whatever its user agent', () => {
+  it('an entry that is no audit fetch is never ours, whatever its user agent', () => {
     expect(meet(freshFetches(START), { type: 'auth:login' })).toBe('other')
   })
 
-  it('a fetch of another user is nobody’s business', () => {
+  it('a fetch of another user is no finding', () => {
     const fetches = freshFetches(START)
     meet(fetches, {})
     expect(meet(fetches, { user: 'backup', agent: 'curl/8' })).toBe('other')
   })
 
-  it('a fetch under our user before we began is no finding: other tools were the rule', () => {
+  it('a fetch of our user before we started is no finding, since other tools were usual', () => {
     const fetches = freshFetches(START)
     meet(fetches, {})
     expect(meet(fetches, { at: START - MINUTE, agent: 'curl/8' })).toBe('other')
@@ -78,7 +78,7 @@ describe('by user agent', () => {
   })
 })
 
-describe('by time, where the user agent is not recorded', () => {
+describe('by time, without a recorded user agent', () => {
   const generic = { agent: 'api-client' }
 
   function sentEachMinute(count: number): Fetches {
@@ -87,14 +87,14 @@ describe('by time, where the user agent is not recorded', () => {
     return fetches
   }
 
-  it('fetches at the very times of our requests are ours', () => {
+  it('fetches at the times of our requests are ours', () => {
     const fetches = sentEachMinute(10)
     for (let i = 0; i < 10; i++)
       expect(meet(fetches, { ...generic, at: START + i * MINUTE + SECOND })).toBe('own')
     expect([fetches.user, fetches.byTimeIp]).toEqual(['siem', '203.0.113.5'])
   })
 
-  it('fetches at other times under that user are foreign', () => {
+  it('fetches of our user at other times are foreign', () => {
     const fetches = sentEachMinute(10)
     for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
     expect(meet(fetches, { ...generic, at: START + 30 * SECOND })).toBe('foreign')
@@ -106,7 +106,7 @@ describe('by time, where the user agent is not recorded', () => {
     expect(meet(fetches, { ...generic, at: START + 5 * MINUTE, ip: '198.51.100.9' })).toBe('foreign')
   })
 
-  it('a fetch of our address from before the oldest request that is remembered may be our own: it is no finding', () => {
+  it('a fetch from our address before the oldest remembered request may be our own, so it is no finding', () => {
     const fetches = sentEachMinute(1_000)
     for (let i = 990; i < 993; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
     const early = START + 5 * MINUTE + 30 * SECOND
@@ -115,7 +115,7 @@ describe('by time, where the user agent is not recorded', () => {
     expect(meet(fetches, { ...generic, at: START + 990.5 * MINUTE })).toBe('foreign')
   })
 
-  it('when the User-Agent is recorded from now on, own fetches from before are no findings', () => {
+  it('once the user agent is recorded, own fetches from before are no findings', () => {
     const fetches = sentEachMinute(10)
     for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE })
     expect(meet(fetches, { at: START + 5 * MINUTE })).toBe('own')
@@ -123,18 +123,18 @@ describe('by time, where the user agent is not recorded', () => {
     expect(meet(fetches, { ...generic, at: START + 6 * MINUTE })).toBe('foreign')
   })
 
-  it('one that carries our instance later ends the guessing', () => {
+  it('a fetch with our instance ends the guessing', () => {
     const fetches = sentEachMinute(10)
     for (let i = 0; i < 3; i++) meet(fetches, { ...generic, at: START + i * MINUTE, user: 'guessed' })
     expect(meet(fetches, {})).toBe('own')
     expect(fetches).toMatchObject({ user: 'siem', byTimeIp: null })
   })
 
-  it('the times of our requests are remembered in a bounded number', () => {
+  it('the number of remembered request times is limited', () => {
     expect(sentEachMinute(1_000).sent.length).toBeLessThanOrEqual(128)
   })
 
-  it('an id or content that is no text costs nothing', () => {
+  it('an id or content of another type is harmless', () => {
     const raw =
       '{"id":"x","timestamp":"2026-11-17T10:00:00","type":"api:audit_log_fetch","user":{"a":1},"ip":null,"user_agent":7}'
     const entries = entriesOf([{ id: 'x', time: '2026-11-17T10:00:00', type: 'api:audit_log_fetch', raw }])
@@ -142,7 +142,7 @@ describe('by time, where the user agent is not recorded', () => {
   })
 })
 
-it('a fetch is told without the rest of it being parsed, however much that is', () => {
+it('a fetch is recognised without parsing the rest of it, however large', () => {
   const raw = `{"user":"siem","user_agent":"${AGENT}","more":[${'{},'.repeat(100_000)}{}]}`
   const entries = entriesOf([{ id: 'x', time: '2026-11-21T10:00:00', type: 'api:audit_log_fetch', raw }])
   const parse = vi.spyOn(JSON, 'parse')
@@ -151,7 +151,7 @@ it('a fetch is told without the rest of it being parsed, however much that is', 
   parse.mockRestore()
 })
 
-describe('in the feed', () => {
+describe('in the log', () => {
   async function polls(harness: Harness, count: number): Promise<void> {
     for (let i = 0; i < count; i++) await harness.live(harness.clock.now() + 5 * MINUTE)
   }
@@ -163,7 +163,7 @@ describe('in the feed', () => {
     userAgent: 'curl/8',
   }
 
-  it('a foreign fetch under our user is a finding, told once however often its page is read', async () => {
+  it('a foreign fetch with our user is one finding, however often its page is read', async () => {
     const harness = await openHarness({
       switches: { self_audit: 'all' },
       source: { lookbackMs: 20 * MINUTE },
@@ -177,7 +177,7 @@ describe('in the feed', () => {
   })
 
   it.each(['sent', 'generic'] as const)(
-    'a foreign fetch is a finding, once, where fetches are not wanted as entries, and own ones are none (user agent %s)',
+    'a foreign fetch is one finding also if fetches are unwanted, and own fetches are none (user agent %s)',
     async (user_agent) => {
       const harness = await openHarness({
         types: ['*', '!api:audit_log_fetch'],
@@ -207,7 +207,7 @@ describe('in the feed', () => {
   })
 
   it.each(['sent', 'generic'] as const)(
-    'own fetches are no findings, and shipped like all others (user agent %s)',
+    'own fetches are no findings, and are shipped like all entries (user agent %s)',
     async (user_agent) => {
       const harness = await openHarness({ switches: { self_audit: 'all', user_agent } })
       harness.add(3, START - MINUTE)
@@ -216,12 +216,12 @@ describe('in the feed', () => {
       const own = harness.mock.entries().filter(({ origin }) => origin === 'self')
       expect(own.length).toBeGreaterThan(30)
       const kept = new Set(await harness.ids())
-      // The last poll's own are for the next one to find.
+      // The next poll would find those of the last one.
       expect(own.slice(0, -4).every(({ id }) => kept.has(id))).toBe(true)
     },
   )
 
-  it('where the user agent is not recorded a foreign fetch is found all the same', async () => {
+  it('without a recorded user agent a foreign fetch is found too', async () => {
     const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
     harness.add(3, START - MINUTE)
     await polls(harness, 10)
@@ -231,29 +231,29 @@ describe('in the feed', () => {
     expect(harness.journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([id])
   })
 
-  it('fetches of a walk over the past beside live reading are no findings either, where the user agent is not recorded', async () => {
+  it('without a recorded user agent the fetches of a backfill are no findings', async () => {
     const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
     harness.add(3, START - MINUTE)
     await polls(harness, 10)
     await harness.live(harness.clock.now() + 2 * MINUTE)
     const span = { fromUs: (START - DAY) * 1000, toUs: START * 1000 }
     const range = new AuditRange({ ...harness.options, ...span })
-    let place: string | undefined
-    for (let step = 0; step < 10 && !range.plan(place).caughtUp; step++) {
-      const parts = range.read(place, new AbortController().signal)
+    let cursor: string | undefined
+    for (let step = 0; step < 10 && !range.plan(cursor).caughtUp; step++) {
+      const parts = range.read(cursor, new AbortController().signal)
       for (
         let next = await driven(harness.clock, parts.next());
         !next.done;
         next = await driven(harness.clock, parts.next(nothingAppended))
       )
-        place = next.value.cursor ?? place
+        cursor = next.value.cursor ?? cursor
     }
-    expect(range.plan(place).caughtUp).toBe(true)
+    expect(range.plan(cursor).caughtUp).toBe(true)
     await polls(harness, 10)
     expect(harness.journal.stats().findings).toBe(0)
   })
 
-  it('an own fetch found again tells how late entries appear', async () => {
+  it('an own fetch read again shows how late entries appear', async () => {
     const harness = await openHarness({ switches: { self_audit: 'all' } })
     await polls(harness, 4)
     expect(harness.reporter.latenesses.length).toBeGreaterThan(2)
@@ -261,7 +261,7 @@ describe('in the feed', () => {
     expect(Math.min(...harness.reporter.latenesses)).toBeGreaterThanOrEqual(0)
   })
 
-  it('where the user agent is not recorded reading cannot keep itself going either', async () => {
+  it('without a recorded user agent reading does not keep itself going either', async () => {
     const harness = await openHarness({ switches: { self_audit: 'all', user_agent: 'generic' } })
     harness.add(3, START - MINUTE)
     await polls(harness, 6)

@@ -1,4 +1,5 @@
-// What a walk over the past remembers of its pages: enough to send nothing twice, and no more than a bound (invariant 4).
+// What a range read remembers of its pages: enough to
+// send nothing twice, within a limit (invariant 4).
 import { expect, test } from 'vitest'
 import {
   freshPage,
@@ -6,7 +7,7 @@ import {
   openRangeCursor,
   recordPage,
   within,
-} from '../../../../src/sources/audit/range-cursor.ts'
+} from '../../../../src/sources/audit/range.ts'
 import { walkFrom } from '../../../../src/sources/audit/walk.ts'
 import { entriesOf, spec, START_US } from '../../../contract/journal-parts.ts'
 
@@ -14,7 +15,7 @@ const MOST = 1_600
 const groupFrom = (first: number, count: number) =>
   entriesOf(Array.from({ length: count }, (_, i) => spec(first + i)))
 
-test('of a page without end no more is remembered than a bound, and that is what the next page may repeat', () => {
+test('of an endless page the last entries are remembered up to a limit, to recognise them on the next page', () => {
   const range = freshRangeCursor(START_US, START_US * 2, 0)
   const page = freshPage()
   for (let first = 0; first < 10_000; first += 1_000) {
@@ -27,7 +28,7 @@ test('of a page without end no more is remembered than a bound, and that is what
   expect(within(groupFrom(9_500, 1_000), range, freshPage()).count).toBe(500)
 })
 
-test('of a walk that went back, what is older than it had sent is left out until the page is past that, and only until then', () => {
+test('after going back, entries older than those already sent are left out until the page is past them', () => {
   const range = { ...freshRangeCursor(START_US, START_US * 2, 0), sentUs: START_US + 5_000_000 }
   const ids = (...numbers: number[]) => {
     const kept = within(entriesOf(numbers.map((n) => spec(n))), range, page)
@@ -35,11 +36,11 @@ test('of a walk that went back, what is older than it had sent is left out until
   }
   const page = freshPage()
   expect(ids(3, 5, 4)).toEqual([spec(5).id])
-  // In no order: what stands behind a newer one was not read before.
+  // Unordered: an entry after a newer one was not read before.
   expect(ids(6, 2)).toEqual([spec(6).id, spec(2).id])
 })
 
-test('a job of 0.1.0 goes on where it was: on a page, at the check of the end, or where its place was to be found', () => {
+test('a job of 0.1.0 continues on its page, at its check of the end, or at its search by time', () => {
   const { walk: begin, untilByServer, ...fresh } = freshRangeCursor(START_US, START_US * 2, 0)
   const { state, ...walk } = walkFrom({ id: 'a', at: START_US + 5 })
   const probe = { atUs: 2_000_000, lowUs: 1_000_000, highUs: null, steps: 0 }

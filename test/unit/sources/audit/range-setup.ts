@@ -1,4 +1,5 @@
-// The stand of the range reader: the real reader, client and budget before the mock, its walk to the end, and what came of it in numbers.
+// The setup of range reads: the real reader, client and
+// rate limiter against the mock, and the result in numbers.
 import { expect } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { MemoryBudget } from '../../../../src/core/memory-budget.ts'
@@ -21,7 +22,7 @@ export interface RangeSetup {
   readonly wrap?: (send: Transport) => Transport
   readonly from?: number
   readonly to?: number
-  /** our clock before the server's, ms */
+  /** how far our clock is ahead of the server's, ms */
   readonly ahead?: number
 }
 
@@ -60,20 +61,20 @@ export function openRangeSetup({
     ...{ fromUs: from * 1000, toUs: to * 1000 },
   })
   const read = { ids: [] as string[], gaps: 0, malformed: 0, steps: 0 }
-  let place: string | undefined
+  let cursor: string | undefined
   const step = async () => {
-    const parts = range.read(place, new AbortController().signal)
+    const parts = range.read(cursor, new AbortController().signal)
     for (let next = await parts.next(); !next.done; next = await parts.next(nothing)) {
-      const { entries, quarantined, gaps, cursor } = next.value
+      const { entries, quarantined, gaps, cursor: nextCursor } = next.value
       for (let i = 0; i < entries.count; i++) read.ids.push(entries.id(i))
       read.malformed += quarantined.length
       read.gaps += gaps
-      place = cursor ?? place
+      cursor = nextCursor ?? cursor
     }
   }
-  const walk = async (most = 200) => {
-    for (; !range.plan(place).caughtUp; read.steps++) {
-      if (read.steps >= most) throw new Error(`no end after ${most} steps: ${place ?? ''}`)
+  const readAll = async (most = 200) => {
+    for (; !range.plan(cursor).caughtUp; read.steps++) {
+      if (read.steps >= most) throw new Error(`no end after ${most} steps: ${cursor ?? ''}`)
       await driven(
         clock,
         step().catch(() => clock.sleep(SECOND)),
@@ -86,7 +87,7 @@ export function openRangeSetup({
       .entries()
       .filter(({ atUs }) => atUs >= from * 1000 && atUs < to * 1000)
       .map(({ id }) => id)
-  return { clock, mock, reporter, range, walk, step, read, expected, placeOf: () => place }
+  return { clock, mock, reporter, range, readAll, step, read, expected, cursorOf: () => cursor }
 }
 
 export const spread = (setup: ReturnType<typeof openRangeSetup>, count: number, span = 2 * DAY) => {
@@ -94,7 +95,7 @@ export const spread = (setup: ReturnType<typeof openRangeSetup>, count: number, 
     setup.mock.add({ at: START - span + Math.floor((i * (span + HOUR)) / count), visibleAt: 0 })
 }
 
-/** In numbers: thousands of ids tell nobody anything. */
+/** As numbers, since thousands of ids are unreadable. */
 export function compared(ids: readonly string[], expected: readonly string[]) {
   const met = new Set(ids)
   const wanted = new Set(expected)

@@ -1,4 +1,4 @@
-// Where reading begins: every `start`, in every manner in which a server may answer.
+// Where reading starts: every `start`, with every way a server may answer.
 import { describe, expect, it } from 'vitest'
 import { ingestOnce } from '../../../../src/ingest/loop.ts'
 import { openReadTimes } from '../../../../src/ingest/read-times.ts'
@@ -29,7 +29,7 @@ const manners: Manner[] = (['exclusive', 'inclusive'] as const).flatMap((from) =
 )
 
 describe.each(manners)('from $from, bodies $search_body, none as $none', (switches) => {
-  it('`earliest` ships everything, each entry once, the first one too', async () => {
+  it('`earliest` ships everything, each entry once, including the first', async () => {
     const harness = await openHarness({ switches })
     const ids = harness.add(5)
     await harness.drain()
@@ -37,7 +37,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(harness.reporter.sum('late')).toBe(0)
   })
 
-  it('`latest` ships what comes after it, and nothing before', async () => {
+  it('`latest` ships newer entries, and no older one', async () => {
     const harness = await openHarness({ switches, source: { start: { kind: 'latest' } } })
     harness.add(5, START - SECOND)
     await harness.drain()
@@ -48,7 +48,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(await harness.ids()).toEqual(fresh)
   })
 
-  it('`latest` of an empty workspace ships all that comes from then on', async () => {
+  it('`latest` of an empty workspace ships every entry from then on', async () => {
     const harness = await openHarness({ switches, source: { start: { kind: 'latest' } } })
     await harness.step()
     expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
@@ -68,7 +68,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(await harness.ids()).toEqual([first])
   })
 
-  it('a span ships what is at or after its beginning', async () => {
+  it('a span ships entries at or after its start', async () => {
     const harness = await openHarness({ switches, source: { start: { kind: 'span', ms: 10 * MINUTE } } })
     harness.add(5, START - 11 * MINUTE)
     const edge = harness.mock.add({ at: START - 10 * MINUTE, visibleAt: 0 }).id
@@ -77,7 +77,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(await harness.ids()).toEqual([edge, ...later])
   })
 
-  it('a span with nothing in it is caught up and ships what comes', async () => {
+  it('an empty span is caught up and ships new entries', async () => {
     const harness = await openHarness({ switches, source: { start: { kind: 'span', ms: HOUR } } })
     harness.add(5, START - 2 * HOUR)
     await harness.step()
@@ -88,7 +88,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(await harness.ids()).toEqual(fresh)
   })
 
-  it('a time between two seconds ships only at or after it', async () => {
+  it('a time between two seconds ships only entries at or after it', async () => {
     const atUs = (START - HOUR) * 1000 + 500_000
     const harness = await openHarness({ switches, source: { start: { kind: 'time', atUs } } })
     const add = (us: number) => harness.mock.add({ atUs: us, visibleAt: 0 }).id
@@ -99,7 +99,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
     expect(await harness.ids()).toEqual(kept)
   })
 
-  it('a time more than a year ago pages from the earliest entry, and ships only at or after it', async () => {
+  it('a time more than a year ago pages from the earliest entry, and ships only entries at or after it', async () => {
     const atUs = (START - 500 * DAY) * 1000
     const harness = await openHarness({ switches, source: { start: { kind: 'time', atUs } } })
     harness.add(5, START - 600 * DAY)
@@ -111,7 +111,7 @@ describe.each(manners)('from $from, bodies $search_body, none as $none', (switch
   })
 })
 
-it('what came to an empty workspace between two polls is read with the next one, all of it', async () => {
+it('all entries that came to an empty workspace between two polls are read with the next one', async () => {
   const harness = await openHarness()
   await harness.step()
   harness.clock.advance(START + MINUTE)
@@ -133,7 +133,7 @@ it('a time in the future ships nothing before it', async () => {
   expect(await harness.ids()).toEqual(fresh)
 })
 
-it('the start is drawn once: a span does not move with the clock while the server fails', async () => {
+it('the start is determined once: a span does not move with the clock while the server fails', async () => {
   const harness = await openHarness({
     source: { start: { kind: 'span', ms: HOUR } },
     switches: { none: '404' },
@@ -146,7 +146,7 @@ it('the start is drawn once: a span does not move with the clock while the serve
   expect(drawn).toBe((START - HOUR) * 1000)
 })
 
-it('an outage at the first request leaves no trace: the next try begins anew', async () => {
+it('an outage at the first request has no effect: the next try starts over', async () => {
   const harness = await openHarness({ faults: { error_500: { nth: [1, 2] } } })
   const ids = harness.add(3)
   expect(await harness.try()).toMatchObject({ code: 'server_error' })
@@ -156,7 +156,7 @@ it('an outage at the first request leaves no trace: the next try begins anew', a
   expect(await harness.ids()).toEqual(ids)
 })
 
-it('a start that is settled and then meets an outage is told as no read', async () => {
+it('a start that was determined before an outage does not count as a read', async () => {
   const harness = await openHarness({ source: { start: { kind: 'latest' } }, faults: { error_500: 1 } })
   const kept = () =>
     openReadTimes(stream, harness.reporter, { state: harness.journal.state, clock: harness.clock })
@@ -166,7 +166,7 @@ it('a start that is settled and then meets an outage is told as no read', async 
   expect(harness.reporter.recalls).toMatchObject([{ readAt: 0 }])
 })
 
-it('where everything is a 404 the address is wrong and the log not empty: reading is held', async () => {
+it('if every path is a 404 the address is wrong: the source is blocked, and the log does not count as empty', async () => {
   const harness = await openHarness({
     wrap: (send) => (request, signal) =>
       send({ ...request, url: request.url.replace('/audit', '/elsewhere') }, signal),
@@ -178,7 +178,7 @@ it('where everything is a 404 the address is wrong and the log not empty: readin
   expect(harness.source.plan(harness.cursor).caughtUp).toBe(false)
 })
 
-it('`run --once` ends after one drain with all that was there, and says so only then', async () => {
+it('`run --once` ends after one drain with everything, and not before', async () => {
   const harness = await openHarness({
     source: { once: true, activity: 'low', intervalMs: undefined, lookbackMs: DAY },
     switches: { self_audit: 'all' },
@@ -193,7 +193,7 @@ it('`run --once` ends after one drain with all that was there, and says so only 
   expect(kept.slice(0, ids.length)).toEqual(ids)
 })
 
-it('`run --once` reads a short overlap as every poll does: an entry that became visible a little late is found', async () => {
+it('`run --once` reads the overlap like every poll, so a slightly late entry is found', async () => {
   const harness = await openHarness({ source: { once: true } })
   harness.add(50, START - SECOND)
   const late = harness.mock.add({ at: START - 2 * SECOND, visibleAt: START + 5 * SECOND }).id
@@ -214,7 +214,7 @@ it('`run --once` of an empty workspace ends too', async () => {
   expect(harness.source.plan(harness.cursor).caughtUp).toBe(true)
 })
 
-it('types that are not wanted are counted as filtered and not kept', async () => {
+it('unwanted types are counted as filtered and not stored', async () => {
   const harness = await openHarness({ types: ['*', '!user:create_query'] })
   harness.add(3)
   const login = harness.mock.add({ type: 'auth:login' }).id
@@ -239,7 +239,7 @@ it('an entry reaches the journal as the bytes that the server sent', async () =>
   expect(await harness.raws()).toEqual([raw.toString()])
 })
 
-it('a span is counted from the first try on, however long that stays in vain', async () => {
+it('a span is counted from the first try, however long tries fail', async () => {
   const harness = await openHarness({ source: { start: { kind: 'span', ms: 10 * MINUTE } } })
   const { id } = harness.mock.add({ at: START - 5 * MINUTE, visibleAt: 0 })
   harness.mock.setFault('error_500', 1)
@@ -250,7 +250,7 @@ it('a span is counted from the first try on, however long that stays in vain', a
   expect(await harness.ids()).toEqual([id])
 })
 
-it('after a restart it tells how far it was read before it asks anything', async () => {
+it('after a restart the source reports its progress before any request', async () => {
   const before = await openHarness({})
   before.add(5)
   await before.drain()
@@ -265,7 +265,7 @@ it.each([
   ['a span', { kind: 'span', ms: 30 * DAY }, 'on', 51],
   ['latest, without a `Date`', { kind: 'latest' }, 'off', 1],
 ] as const)(
-  'a start (%s) that a clock far ahead has put into the future is set again once that is right, and logged',
+  'a start (%s) that a fast clock put into the future is corrected once the clock is right, and logged',
   async (_, start, date, count) => {
     const harness = await openHarness({ source: { start }, switches: { date_header: date } })
     const now = harness.clock.now.bind(harness.clock)

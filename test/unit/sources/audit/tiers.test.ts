@@ -1,4 +1,4 @@
-// How often and how much is asked: the documented tiers, and `auto` between them.
+// Polling intervals and page sizes: the documented tiers, and `auto` between them.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { paceOf, smoothRate } from '../../../../src/sources/audit/step.ts'
@@ -11,11 +11,11 @@ it('the tiers are the documented ones', () => {
   expect(paceOf('low', undefined, 0)).toEqual({ intervalMs: 60 * MINUTE, take: 100 })
 })
 
-it('an interval of the operator goes before the tier’s, its take stays', () => {
+it('a configured interval overrides the tier’s, its take stays', () => {
   expect(paceOf('low', 30_000, 0)).toEqual({ intervalMs: 30_000, take: 100 })
 })
 
-it('`auto` takes the slowest tier whose one page holds an interval twice over', () => {
+it("`auto` takes the slowest tier whose page holds twice an interval's entries", () => {
   fc.assert(
     fc.property(fc.double({ min: 0, max: 1e6, noNaN: true }), (perHour) => {
       const pace = paceOf('auto', undefined, perHour)
@@ -28,7 +28,7 @@ it('`auto` takes the slowest tier whose one page holds an interval twice over', 
   )
 })
 
-it('a rate follows a lasting change and shrugs at one burst', () => {
+it('a rate follows a lasting change, not a single burst', () => {
   const quiet = smoothRate(0, 10, 3_600_000)
   const burst = smoothRate(quiet, 1_000, 3_600_000)
   expect(burst).toBeLessThan(300)
@@ -37,7 +37,7 @@ it('a rate follows a lasting change and shrugs at one burst', () => {
   expect(rate).toBeGreaterThan(950)
 })
 
-it('no time passed says nothing of a rate', () => {
+it('without elapsed time the rate stays unknown', () => {
   expect(smoothRate(7, 100, 0)).toBe(7)
   expect(smoothRate(7, 100, -5)).toBe(7)
 })

@@ -1,4 +1,5 @@
-// The way past an entry that stays unreadable: an answer on it that breaks off takes nothing readable with it, whoever reads (invariant 6).
+// Skipping an unreadable entry: an answer that breaks off
+// meanwhile loses no readable entry, in any reader (invariant 6).
 import { expect, test } from 'vitest'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
@@ -26,7 +27,7 @@ const breaking =
 const strikes = [1, 2, 3].flatMap((first) => [1, 2].map((most) => ({ first, most })))
 
 test.each(strikes)(
-  'live reading: `search` that breaks off $most times, from request $first on, hides nothing behind an unreadable entry, and is no gap',
+  'live reading: a `search` that breaks off $most times, from request $first on, hides nothing after an unreadable entry and is no gap',
   async ({ first, most }) => {
     const harness = await openHarness({ wrap: breaking(first, most) })
     const at = START - 9 * MINUTE
@@ -40,11 +41,12 @@ test.each(strikes)(
 )
 
 test.each([1, 2])(
-  'the beginning: `search` that breaks off %d times widens no gap where the first entry of all is unreadable',
+  'the start: a `search` that breaks off %d times enlarges no gap if the very first entry is unreadable',
   async (most) => {
     const from = START - HOUR
     const start = { kind: 'time', atUs: from * 1000 } as const
-    // Ten answers make the first entry an unreadable one, the eleventh shows that others are read: the next is the first on the way past it.
+    // Ten answers make the first entry unreadable, the eleventh shows
+    // that others can be read. The next is the first to skip it.
     const harness = await openHarness({ source: { start }, wrap: breaking(12, most) })
     harness.mock.add({ at: from, visibleAt: 0, defect: 'poison' })
     const after = [1, 2, 3, 4, 5].map((i) => harness.mock.add({ at: from + i * SECOND, visibleAt: 0 }).id)
@@ -55,13 +57,13 @@ test.each([1, 2])(
 )
 
 test.each([1, 2])(
-  'a place that is found again by time: `search` that breaks off %d times is asked once more',
+  'a cursor searched by time: a `search` that breaks off %d times is repeated',
   async (most) => {
     const harness = await openHarness({ wrap: breaking(1, most) })
     const known = harness.add(5)
     await harness.live(START + MINUTE)
     harness.mock.purge(known)
-    // In the very second of the entry that is gone.
+    // In the very second of the purged entry.
     const fresh = [1, 2].map((i) => harness.mock.add({ at: START + i, visibleAt: 0 }).id)
     await harness.live(START + 20 * MINUTE)
     expect(await harness.ids()).toEqual([...known, ...fresh])
@@ -76,7 +78,7 @@ test.each([
     searches: ['broken', 'broken', 'none', 'broken'],
   },
 ])(
-  'a place that is found again by time is asked for three times in a row before it is passed: $name do not count',
+  'a cursor searched by time is requested three times in a row before it is skipped: $name do not count',
   async ({ pages = 0, searches }) => {
     const left = { pages: 0, searches: [] as string[] }
     const none: HttpReply = { ...brokenOff(), status: 404 }
@@ -92,7 +94,7 @@ test.each([
     await harness.live(START + MINUTE)
     harness.mock.purge(known)
     Object.assign(left, { pages, searches: [...searches] })
-    // In the very second of the entry that is gone.
+    // In the very second of the purged entry.
     const fresh = [1, 2].map((i) => harness.mock.add({ at: START + i, visibleAt: 0 }).id)
     fresh.push(harness.mock.add({ at: START + 2 * MINUTE, visibleAt: 0 }).id)
     await harness.live(START + 20 * MINUTE)
@@ -103,10 +105,10 @@ test.each([
 )
 
 test.each(strikes)(
-  'the past: `search` that breaks off $most times, from request $first on, hides nothing behind an unreadable entry, and is no gap',
+  'a backfill: a `search` that breaks off $most times, from request $first on, hides nothing after an unreadable entry and is no gap',
   async ({ first, most }) => {
     const from = START - 20 * DAY
-    // The first `search` finds the beginning.
+    // The first `search` finds the start.
     const setup = openRangeSetup({ from, to: from + DAY, wrap: breaking(first + 1, most) })
     const at = from + HOUR
     for (let i = 5; i > 0; i--) setup.mock.add({ at: at - i * SECOND, visibleAt: 0 })
@@ -114,15 +116,15 @@ test.each(strikes)(
     for (let i = 1; i <= 5; i++) setup.mock.add({ at: at + i * SECOND, visibleAt: 0 })
     setup.mock.add({ at: START - MINUTE, visibleAt: 0 })
     const readable = setup.expected().filter((one) => one !== id)
-    const { ids, gaps } = await setup.walk()
+    const { ids, gaps } = await setup.readAll()
     expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 0 })
   },
 )
 
 test.each([0, 1, 2])(
-  'the sweep finds what is late right behind an unreadable entry, though `search` breaks off %d times',
+  'lookback finds a late entry right after an unreadable one, although `search` breaks off %d times',
   async (most) => {
-    // Live reading's first way past it takes some requests of its own.
+    // Live reading's first skip of it takes some requests of its own.
     let isSwept = false
     const wrap = (send: Transport): Transport => {
       const broken = breaking(1, most)(send)
@@ -142,7 +144,7 @@ test.each([0, 1, 2])(
   },
 )
 
-test('the past: a step past three unreadable entries that leads beyond the end of the span leaves out nothing before that end', async () => {
+test('a backfill: a skip of three unreadable entries beyond the end of the span misses nothing before that end', async () => {
   const from = START - 20 * DAY
   const at = from + HOUR
   const setup = openRangeSetup({ from, to: at + 6 * SECOND })
@@ -153,12 +155,12 @@ test('the past: a step past three unreadable entries that leads beyond the end o
   setup.mock.add({ at: at + 4 * SECOND, visibleAt: 0 })
   setup.mock.add({ at: START - MINUTE, visibleAt: 0 })
   const readable = setup.expected().filter((id) => !bad.includes(id))
-  const { ids, gaps } = await setup.walk()
+  const { ids, gaps } = await setup.readAll()
   // Between them others may be missing.
   expect({ ...compared(ids, readable), gaps }).toEqual({ missing: 0, strange: 0, twice: 0, gaps: 1 })
 })
 
-test('lookback: a step past two unreadable entries that leads beyond the newest one finds what is late before that', async () => {
+test('lookback: a skip of two unreadable entries beyond the newest one finds late entries before it', async () => {
   const harness = await openHarness({ source: { lookbackMs: DAY } })
   const at = START - 9 * MINUTE
   harness.add(5, at - MINUTE)
@@ -170,28 +172,28 @@ test('lookback: a step past two unreadable entries that leads beyond the newest 
   expect(await harness.ids()).toContain(late)
 })
 
-test('what breaks off on the way past an unreadable entry is no malformed element: of it nothing is quarantined', async () => {
+test('an answer that breaks off while an unreadable entry is skipped is not quarantined', async () => {
   const harness = await openHarness({ wrap: breaking(1, 2) })
   harness.mock.add({ at: START - 9 * MINUTE, visibleAt: 0 })
   harness.mock.add({ at: START - 9 * MINUTE + 1, visibleAt: 0, defect: 'poison' })
   harness.add(5)
   await harness.drain()
-  // Its bytes as a page, and no others.
+  // The bytes of its page, and no others.
   expect(harness.journal.stats().quarantined).toBe(1)
 })
 
-test('nothing found far behind an unreadable entry does not hide what stands right behind it at the end of the log', async () => {
+test('a search far after an unreadable entry that finds nothing does not hide an entry right after it', async () => {
   const harness = await openHarness({ source: { once: true } })
   const at = START - 9 * MINUTE
   const before = harness.add(5, at - MINUTE)
-  // As far as the step past the second one goes, there is nothing any more.
+  // As far as the step past the second one reaches, there is nothing more.
   for (const second of [0, 1]) harness.mock.add({ at: at + second * SECOND, visibleAt: 0, defect: 'poison' })
   const last = harness.mock.add({ at: at + 2 * SECOND, visibleAt: 0 }).id
   for (let i = 0; i < 100 && !harness.source.plan(harness.cursor).caughtUp; i++) await harness.try()
   expect(await harness.ids()).toEqual([...before, last])
 })
 
-test('an entry over max_entry_bytes that `search` meets on the way past an unreadable one is quarantined and passed too', async () => {
+test('an entry over max_entry_bytes that `search` meets while skipping is quarantined and skipped too', async () => {
   const harness = await openHarness({ source: { maxEntryBytes: 1_000 } })
   const at = START - 9 * MINUTE
   const before = harness.add(2, at - SECOND)
@@ -205,7 +207,7 @@ test('an entry over max_entry_bytes that `search` meets on the way past an unrea
 })
 
 test.each(['poison', 'no_id'] as const)(
-  'what `latest` shows in the very second of a first entry that cannot be gone on from (%s) is read, however much comes behind it',
+  'an entry in the second of an unusable first entry (%s) is read if `latest` shows it, however many follow',
   async (defect) => {
     const harness = await openHarness()
     const at = START - 9 * MINUTE
@@ -219,7 +221,7 @@ test.each(['poison', 'no_id'] as const)(
   },
 )
 
-test('what `latest` shows in the very second of an entry that stays unreadable is read, without a gap where nothing else stands between them', async () => {
+test('an entry that `latest` shows in the second of an unreadable one is read, without a gap if nothing else is in between', async () => {
   const harness = await openHarness()
   const at = START - 9 * MINUTE
   const before = harness.add(5, at - SECOND)
@@ -233,7 +235,7 @@ test('what `latest` shows in the very second of an entry that stays unreadable i
 })
 
 test.each([0, 5])(
-  'an entry without a readable time that stands between two unreadable ones, behind %i others, sends nobody back to the beginning',
+  'an entry without a readable time between two unreadable ones, after %i others, does not restart reading',
   async (count) => {
     const harness = await openHarness()
     const at = START - 9 * MINUTE
@@ -250,7 +252,7 @@ test.each([0, 5])(
   },
 )
 
-test('what cannot be read either, but tells its own time, is stepped over in one step, however far ahead that is', async () => {
+test('an unreadable entry with a readable time is skipped in one step, however far ahead it is', async () => {
   const harness = await openHarness()
   const at = START - 3 * HOUR
   const before = harness.add(5, at - SECOND)

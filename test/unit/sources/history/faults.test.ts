@@ -60,6 +60,34 @@ test.each<[string, HistoryFault, string]>([
   expect(await harness.ids()).toHaveLength(1)
 })
 
+test('a 403 after version 2 was read says only that the permission is lost', async () => {
+  let lost = false
+  const harness = await openHistoryHarness({
+    source: latest,
+    fault: () => (lost ? { status: 403 } : undefined),
+  })
+  harness.server.events = [historyEvent(START)]
+  await harness.step()
+  await driven(harness.clock, harness.clock.sleep(HOUR))
+  lost = true
+  expect((await harness.try())?.message).toMatch(
+    /answered 403: the key has lost the permission for the history: grant it$/,
+  )
+})
+
+test('a 500 is the fault of the API: the daemon asks for less, and says that nothing is skipped', async () => {
+  const harness = await openHistoryHarness({ source: latest, fault: () => ({ status: 500 }) })
+  const messages: (string | undefined)[] = []
+  for (let i = 0; i < 12; i++) {
+    messages.push((await harness.try())?.message)
+    await driven(harness.clock, harness.clock.sleep(10 * MINUTE))
+  }
+  expect(messages[0]).toMatch(
+    /answered 500: an error at the API; the history from .*: nothing is skipped: the (same window|next request)/,
+  )
+  expect(messages.join('\n')).toMatch(/: the next request is smaller, \d+ min instead of \d+ min/)
+})
+
 test('a minute that stays unreadable is one gap, is skipped once others are read, and is read later when it can be', async () => {
   const poison = START - 5 * HOUR + 30 * SECOND
   let broken = true

@@ -161,6 +161,16 @@ it('a redirect is never followed: one request leaves, and the message says what 
   expect(asked).toHaveLength(1)
 })
 
+it('a 404 after a good answer says that the entry is gone, and not that base_url is wrong', async () => {
+  let status = 200
+  const { ask } = open(async () => reply({ status }).given)
+  await ask()
+  status = 404
+  expect((await errorOf(ask())).message).toMatch(
+    / answered 404: the API no longer has the entry at which reading continues$/,
+  )
+})
+
 it('a 404 of the API may mean none; one in HTML means a wrong address and blocks', async () => {
   const json = await errorOf(answers({ status: 404, body: '{"error":"Not found"}' }).ask())
   expect(json.code).toBe('not_found')
@@ -205,8 +215,10 @@ it.each([
   [{ 'retry-after': '20' }, 'before the time in the answer'],
 ])('a 429 names a possible cause and the pause: %j', async (headers, until) => {
   const { message } = await errorOf(answers({ status: 429, headers }).ask())
-  expect(message).toMatch(/answered 429: the rate limit is exceeded: another client uses this key too/)
-  expect(message.endsWith(`no request is sent ${until}`)).toBe(true)
+  expect(message).toMatch(
+    /answered 429: the API limits requests: none is sent .* another client may use the same key/,
+  )
+  expect(message).toContain(`none is sent ${until}, nothing is lost. If this repeats,`)
 })
 
 it('after a 429 the next request waits for its Retry-After', async () => {

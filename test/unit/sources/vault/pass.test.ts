@@ -4,7 +4,7 @@ import { pathOf } from '../../../../src/sources/vault/page.ts'
 import type { Pass, VaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import { openVaultCursor } from '../../../../src/sources/vault/cursor.ts'
 import type { VaultPage } from '../../../../src/sources/vault/page.ts'
-import { beginPass, endPass, judge, addPage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
+import { beginPass, endPass, verdictOf, addPage, passUnderWay } from '../../../../src/sources/vault/pass.ts'
 import { HOUR, START } from '../../app/audit-harness.ts'
 
 const fresh = (): VaultCursor => openVaultCursor(undefined, START, 'acme')
@@ -49,7 +49,10 @@ test.each([
     const pass = Object.assign(beginPass(cursor, START, 100), { seen: 1, nameless: now })
     cursor.projects.set('here', { ...known, id: 'here', seen: pass.n })
     cursor.projects.set('gone', { ...known, id: 'gone', seen: 1 })
-    expect(judge(cursor, pass)).toMatchObject({ unproven, gone: unproven === 'none' ? [{ id: 'gone' }] : [] })
+    expect(verdictOf(cursor, pass)).toMatchObject({
+      unproven,
+      gone: unproven === 'none' ? [{ id: 'gone' }] : [],
+    })
   },
 )
 

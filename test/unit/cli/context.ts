@@ -1,7 +1,7 @@
-// A world that remembers what was said in it.
+// A command context that records its output.
 import type { CommandContext } from '../../../src/cli/shared/world.ts'
 
-export function openWorld() {
+export function openContext() {
   const said = { stdout: '', stderr: '' }
   const stop = new AbortController()
   const context: CommandContext = {
@@ -10,7 +10,7 @@ export function openWorld() {
     stderr: (text) => void (said.stderr += text),
     print: async (bytes) => void (said.stdout += Buffer.from(bytes).toString('latin1')),
   }
-  /** What was said since it was asked last. */
+  /** The output since the last call. */
   const heard = () => {
     const all = { ...said }
     said.stdout = said.stderr = ''

@@ -1,14 +1,15 @@
-// The sweep under a clock that is wrong for a while: nothing late is missed for good, and nothing is read again that is no longer known (invariant 6).
+// Lookback with a temporarily wrong clock: it misses no late entry
+// for good, and reads nothing whose keys are gone (invariant 6).
 import { expect, it } from 'vitest'
 import type { Clock } from '../../../../src/core/clock.ts'
 import { DAY, HOUR, MINUTE, SECOND, START, openHarness } from '../../app/audit-harness.ts'
 import type { Harness } from '../../app/audit-harness.ts'
 
-/** The instant that a search asks for, epoch ms; of other requests none. */
+/** The time that a search asks for, epoch ms; none for other requests. */
 const searchedFrom = ({ endpoint, target }: ReturnType<Harness['asked']>[number]): number[] =>
   endpoint === 'search' ? [Number(new URL(target, 'http://x').searchParams.get('time')) * 1000] : []
 
-/** The source's own clock is off by `offset.ms`: the server's and the journal's are right. */
+/** Only the source's own clock is off, by `offset.ms`. */
 async function openOff() {
   const offset = { ms: 0 }
   const clock: Clock = {
@@ -29,7 +30,7 @@ async function openOff() {
   return { harness, offset, live }
 }
 
-it('what became visible while the clock was ahead is found once it is set right', async () => {
+it('an entry that became visible while the clock was ahead is found once the clock is right', async () => {
   const { harness, offset, live } = await openOff()
   harness.add(20, START - SECOND)
   await live(START + HOUR)
@@ -50,7 +51,7 @@ it('what became visible while the clock was ahead is found once it is set right'
   ).toBe(true)
 })
 
-it('a clock that is slow leads no sweep to where no keys are kept', async () => {
+it('a slow clock does not make lookback read where no keys are kept', async () => {
   const { harness, offset, live } = await openOff()
   harness.add(20, START - SECOND)
   await live(START + HOUR)
@@ -62,7 +63,7 @@ it('a clock that is slow leads no sweep to where no keys are kept', async () => 
   expect(Math.min(...searched)).toBeGreaterThan(START - 35 * DAY)
 })
 
-it('a `Date` that is two days ahead leaves nothing unswept', async () => {
+it('a `Date` two days ahead leaves no span without lookback', async () => {
   const harness: Harness = await openHarness({
     source: { lookbackMs: DAY },
     wrap: (send) => async (request, signal) => {
