@@ -13,11 +13,16 @@ import {
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { plantedBugs, reported, unfitEdit } from './planted-docs.ts'
+import { noPostgres } from '../test/postgres/server.ts'
 import type { Detector, PlantedBug } from './planted-bugs-list.ts'
+import { postgresBugs } from './planted-bugs-postgres.ts'
 
 const root = join(import.meta.dirname, '..')
 /** A bug that makes a test hang is noticed too. */
 const PATIENCE_MS = 240_000
+
+/** These tests need a PostgreSQL of this machine. */
+const POSTGRES = 'test/postgres/'
 
 /** Seeds at a time. */
 const LOT = 5
@@ -55,7 +60,8 @@ function argumentsOf(detector: Detector): string[] {
   if ('seeds' in detector) return ['test/simulation/main.ts', String(detector.seeds), String(detector.from)]
   const { file, title } = detector
   const pattern = title.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-  return ['node_modules/vitest/vitest.mjs', 'run', '--project', 'unit', file, '-t', pattern]
+  const project = file.startsWith(POSTGRES) ? 'postgres' : 'unit'
+  return ['node_modules/vitest/vitest.mjs', 'run', '--project', project, file, '-t', pattern]
 }
 
 interface Ran {
@@ -142,9 +148,11 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
 
 /** `trusted`: the suites have just passed on these very sources, so the unbroken copy need not be looked at. */
 async function main(words: readonly string[], trusted: boolean): Promise<number> {
-  const bugs = plantedBugs.filter(
-    ({ name }) => words.length === 0 || words.some((word) => name.includes(word)),
-  )
+  const missing = noPostgres()
+  if (missing !== undefined) process.stdout.write(`SKIPPED: the bugs of PostgreSQL: ${missing}\n`)
+  const bugs = plantedBugs
+    .filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)))
+    .filter((bug) => missing === undefined || !postgresBugs.includes(bug))
   if (bugs.length === 0) {
     process.stdout.write(
       `no bug is named so; there are:\n${plantedBugs.map(({ name }) => `  ${name}\n`).join('')}`,

@@ -5,9 +5,10 @@ import { format, resolveConfig } from 'prettier'
 import { seeds } from '../test/rounds.ts'
 import { areaBugs } from './planted-bugs-areas.ts'
 import { plantedBugs as otherBugs } from './planted-bugs-list.ts'
+import { postgresBugs } from './planted-bugs-postgres.ts'
 import type { Detector, Edit } from './planted-bugs-list.ts'
 
-export const plantedBugs = [...otherBugs, ...areaBugs]
+export const plantedBugs = [...otherBugs, ...areaBugs, ...postgresBugs]
 
 const root = join(import.meta.dirname, '..')
 const PAGE = 'docs/planted-bugs.md'
@@ -67,7 +68,7 @@ npm run test:planted                 # all of them
 npm run test:planted -- fsync NORMAL # those whose name has one of these words
 \`\`\`
 
-\`scripts/planted-bugs-list.ts\` and \`scripts/planted-bugs-areas.ts\` have each edit and the titles or seeds of its tests. \`node scripts/planted-docs.ts\` writes this page.
+\`scripts/planted-bugs-*.ts\` have each edit and the titles or seeds of its tests. \`node scripts/planted-docs.ts\` writes this page.
 
 ${sections.join('\n\n')}
 `

@@ -1,0 +1,145 @@
+// The planted bugs of the journal in PostgreSQL, as data: see planted-bugs-list.ts.
+import type { PlantedBug } from './planted-bugs-list.ts'
+
+const file = 'test/postgres/engine.test.ts'
+const epochs = 'is held by one process, and grows its epoch with each holder, also after a release'
+const settings = 'settings of the role do not weaken a commit or its isolation, and it has no timeout'
+
+export const postgresBugs: readonly PlantedBug[] = [
+  {
+    name: 'an earlier holder of a shard commits: no fence',
+    invariant: '10: one fencing check in every write transaction',
+    edits: [
+      {
+        file: 'src/journal/postgres/transactions.ts',
+        find: 'if (found === undefined) throw this.#lease.lose(TAKEN)',
+        replace: 'if (found === undefined) return',
+      },
+    ],
+    tests: [
+      {
+        file,
+        title:
+          'an earlier holder of any kind changes nothing: each method that writes is refused, and then each other one',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the epoch of a shard stays with its next holder',
+    invariant: '10: the epoch grows with each holder of a shard',
+    edits: [
+      {
+        file: 'src/journal/postgres/lease.ts',
+        find: 'epoch = shard.epoch + 1',
+        replace: 'epoch = shard.epoch',
+      },
+    ],
+    tests: [{ file, title: epochs }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'the epoch of a shard is reset when it is released',
+    invariant: '10: the epoch of a shard is never reset',
+    edits: [
+      {
+        file: 'src/journal/postgres/lease.ts',
+        find: 'SET holder = NULL WHERE',
+        replace: 'SET holder = NULL, epoch = 0 WHERE',
+      },
+    ],
+    tests: [{ file, title: epochs }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a lease is trusted although the database did not renew it',
+    invariant: '10: a holder trusts its lease no longer than its term',
+    edits: [
+      {
+        file: 'src/journal/postgres/lease.ts',
+        find: 'return beganAt + termMs - termMs / 10',
+        replace: 'return beganAt + termMs * 10',
+      },
+    ],
+    tests: [
+      {
+        file,
+        title:
+          'that cannot be renewed ends before the database says so, and every method refuses without asking',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a COMMIT without an answer counts as not stored',
+    invariant: '1: a page is stored once, whatever becomes of the connection',
+    edits: [
+      {
+        file: 'src/journal/postgres/transactions.ts',
+        find: '    if (await this.#hasLanded()) return\n',
+        replace: '',
+      },
+    ],
+    tests: [
+      { file, title: 'during the COMMIT, which landed: the call succeeds, and nothing is stored twice' },
+    ],
+    says: /AssertionError|ConnectorError/,
+  },
+  {
+    name: 'the outcome of a COMMIT is looked up before it is known',
+    invariant: '1: a page is stored once, whatever becomes of the connection',
+    edits: [
+      {
+        file: 'src/journal/postgres/transactions.ts',
+        find: 'WHERE id = $1 FOR UPDATE',
+        replace: 'WHERE id = $1',
+      },
+    ],
+    tests: [{ file, title: 'during the COMMIT, which reaches the server only then: the call waits for it' }],
+    says: /AssertionError|ConnectorError/,
+  },
+  {
+    name: 'the server cancels a COMMIT that takes long',
+    invariant: '10: a COMMIT that waits for a standby is never cancelled',
+    edits: [
+      {
+        file: 'src/journal/postgres/transactions.ts',
+        find: `, set_config('statement_timeout', '0', true)`,
+        replace: '',
+      },
+    ],
+    tests: [{ file, title: settings }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a commit is as safe as the role has it',
+    invariant: '10: PostgreSQL answers a commit when it is on disk',
+    edits: [
+      {
+        file: 'src/journal/postgres/connection.ts',
+        find: 'SET LOCAL synchronous_commit = on; ',
+        replace: '',
+      },
+    ],
+    tests: [{ file, title: settings }],
+    says: /AssertionError/,
+  },
+  {
+    name: 'confirmed transactions that a failover lost are not missed',
+    invariant: '10: memory is never ahead of the database',
+    edits: [
+      {
+        file: 'src/journal/postgres/transactions.ts',
+        find: 'if (found.commits !== this.#commits + 1 || found.lastSeq !== this.lastSeq + added)',
+        replace: 'if (found.commits < 0)',
+      },
+    ],
+    tests: [
+      {
+        file,
+        title: 'transactions that the database confirmed and lost: the journal is stale, and says why',
+      },
+    ],
+    says: /AssertionError/,
+  },
+]
