@@ -196,7 +196,7 @@ given('the lease of a shard', () => {
     }
   })
 
-  it('a holder that freezes inside a transaction holds nobody up, and nothing of the transaction is stored', async () => {
+  it('a holder that freezes inside a transaction blocks no successor, and nothing of the transaction is stored', async () => {
     const stale = await opened({ termMs: 1_000 })
     await stale.append(part([spec(1)]))
     // The function of a part is called inside its transaction. It blocks this thread, as SIGSTOP does.
@@ -533,7 +533,7 @@ given('servers and schemas', () => {
     await expect(migrate({ settings: { url: server.url() }, schema: 'other' })).rejects.toMatchObject({
       code: 'config_invalid',
     })
-    expect(() => storeOf({ schema: 'x; DROP SCHEMA journal' })).toThrow('lower-case')
+    expect(() => storeOf({ schema: 'x; DROP SCHEMA journal' })).toThrow('a to z')
   })
 })
 
@@ -698,7 +698,7 @@ given('through pgbouncer, with a connection for each transaction', () => {
 
 const element = { reason: 'no_id', bytes: Buffer.from('{'), totalBytes: 1, sha256: 'ab'.repeat(32) } as const
 
-/** Each method that returns a promise, with what it could be called with. `close` and `lost` aside. */
+/** A call of each method that returns a promise, except `close` and `lost`. */
 function methodsOf(journal: Journal): readonly (() => Promise<unknown>)[] {
   const inFlight = { first: 2, last: 2, shape: 's', detail: '{}' }
   const replay = {

@@ -11,7 +11,7 @@ import type { JournalShard } from '../contract/journal.contract.ts'
 import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
 
-/** A sequence that does not begin at 1, as after years of use: the sinks of the contract have acknowledged so much. */
+/** The sequence does not begin at 1, as after years of use: the sinks have acknowledged this much. */
 const BEGIN = 41
 const SCHEMA = 'journal'
 

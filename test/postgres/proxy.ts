@@ -4,9 +4,13 @@ import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
 
 /**
- * At the next COMMIT of a transaction of the journal. `before`: cut instead of passing it on.
- * `stuck`: neither pass it on nor cut anything, whatever the client does. `late`: cut the client, and pass it on only then. `after`: pass it on, and cut when the server has answered. `mute`: pass it on; what the server
- * answers is lost from then on, on each connection, and none is cut.
+ * At the next COMMIT of a transaction of the journal:
+ *
+ *   before   cut instead of passing it on
+ *   stuck    neither pass it on nor cut the server, whatever the client does
+ *   late     cut the client, and pass it on after that
+ *   after    pass it on, and cut when the server has answered
+ *   mute     pass it on; from then on all answers are lost, on each connection, and none is cut
  */
 type Fault = 'before' | 'stuck' | 'late' | 'after' | 'mute'
 

@@ -51,7 +51,7 @@ export class ChunkStore {
     this.#options = options
   }
 
-  /** Splits entries into chunks at the journal's end. Nearly always a sink takes them at once, from memory. */
+  /** Splits entries into chunks at the journal's end. They stay cached: a sink takes them at once. */
   async put(transaction: Transaction, address: Address, entries: Entries): Promise<void> {
     const { pending, streams } = this.#options
     for (const chunk of chunksOf(entries)) {

@@ -1,5 +1,5 @@
-// One connection to PostgreSQL: opened when needed, used by one task at a time, and given up on any
-// doubt. Nothing on it outlives a transaction, so that it may go through a pooler.
+// One connection to PostgreSQL: opened when needed, used by one task at a time, closed on any error.
+// Nothing on it outlives a transaction, so that it may go through a pooler.
 import { Client, DatabaseError, TypeOverrides, types as pgTypes } from 'pg'
 import type { QueryResult } from 'pg'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'

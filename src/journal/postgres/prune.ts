@@ -111,7 +111,7 @@ export class Pruning {
 
   /**
    * Partitions of the dedup keys that are empty give their space back at once, which deleting alone
-   * does not. Skipped while anybody uses them.
+   * does not. Skipped while one is in use.
    */
   async #emptyPartitions(): Promise<void> {
     const { schema, clock, transactions } = this.#core

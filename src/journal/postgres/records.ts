@@ -270,8 +270,8 @@ export async function forgetQuarantined({ query }: Transaction, { shard, schema 
 // Findings.
 
 /**
- * Of the page chunk, those that are news. An entry that is not wanted takes no dedup key, and is seen
- * again with every overlap, so the finding itself is looked up. Returns how many were stored.
+ * Stores the new findings of a page chunk. An entry that is not wanted takes no dedup key and is
+ * read again with every overlap, so the finding itself is looked up. Returns how many were stored.
  */
 export async function writeFindings(
   transaction: Transaction,

@@ -7,7 +7,7 @@ import type { PostgresSettings, Queries } from './connection.ts'
 /** Each step runs once. `$s` stands for the schema. */
 const migrations: readonly string[] = [
   `
-  -- One row a shard. It is written by every transaction, so it leaves room for updates in place.
+  -- One row a shard. Every transaction updates it, so its pages keep free space for that.
   -- holder: null if free. epoch: grows with each change of holder, and is never reset.
   -- commits: writing transactions so far. incarnation: of the current holder's time; each chunk
   -- keeps the one it was stored in, since sequence numbers may repeat after a failover.
@@ -102,7 +102,7 @@ const migrations: readonly string[] = [
   `,
 ]
 
-/** Months of partitions of the dedup keys that a migration makes ahead: beyond them, dedup_keys_other. */
+/** Partitions of the dedup keys are made for these months; other times go to dedup_keys_other. */
 const MONTHS_AHEAD = 120
 const MONTHS_BEHIND = 3
 
@@ -141,7 +141,7 @@ export function assertPlainName(name: string, what: string): void {
   if (plainName.test(name)) return
   throw new ConnectorError(
     'config_invalid',
-    `The name of the ${what} must consist of lower-case letters, digits and _, and begin with no digit`,
+    `The name of the ${what} must consist of a to z, digits and _, and begin with no digit`,
   )
 }
 

@@ -11,7 +11,7 @@ export interface TransactionsOptions {
   readonly connection: Connection
   readonly schema: string
   readonly lease: Lease
-  /** the server ends a transaction that waits this long for us, so that a frozen holder blocks nobody */
+  /** the server ends a transaction that waits so long for us: a frozen holder blocks no successor */
   readonly idleMs: number
 }
 
