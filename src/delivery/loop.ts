@@ -61,7 +61,8 @@ async function waitForMore(
   wait.close()
 }
 
-export const BLOCKED_TEXT = 'Delivery is blocked until this is fixed; it is tried again slowly'
+export const BLOCKED_TEXT =
+  'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically'
 
 const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
 

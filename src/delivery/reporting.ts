@@ -70,7 +70,7 @@ export class DeliveryReports {
     this.#codes.clear()
     this.#reasons.clear()
     this.#listeners.log.warn(
-      'Entries became dead letters: they are kept and not sent again automatically; see auditferry dead-letters list',
+      'Entries became dead letters: they are kept, and delivery continues with the next ones. See auditferry dead-letters list; send them again with auditferry dead-letters retry',
       { entries, ...why },
     )
   }

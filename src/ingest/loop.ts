@@ -196,7 +196,10 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
 
 const PAUSED_TEXT = 'Reading is paused: undelivered entries have reached journal.max_bytes'
 
-const atBound = new ConnectorError('journal_full', 'reading resumes automatically when the sinks catch up')
+const atBound = new ConnectorError(
+  'journal_full',
+  'auditferry status names the sinks that are behind; reading resumes automatically when they catch up',
+)
 
 /** Pauses of one reader while the journal is full. */
 class Pauses {
@@ -227,7 +230,7 @@ class Pauses {
 
 const texts = {
   failed: 'Reading failed and will be retried',
-  blocked: 'Reading is blocked until this is fixed; it is tried again slowly',
+  blocked: 'Reading is blocked until this is fixed; it is retried automatically',
 }
 
 /** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */

@@ -76,7 +76,9 @@ function rejectingClauses({ sinks, reported_at }: ReportFacts): string[] {
   return sinks.filter(isRejecting).flatMap(({ name, rejecting }) => {
     if (!rejecting) return []
     const span = spanText(secondsSince(rejecting.since, { reported_at }))
-    return [`${name} has accepted nothing for ${span}: ${countText(rejecting.entries, 'dead letters')}`]
+    return [
+      `${name} has accepted nothing for ${span}: its last ${countText(rejecting.entries, 'entries')} became dead letters`,
+    ]
   })
 }
 

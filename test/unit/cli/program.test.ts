@@ -49,7 +49,7 @@ describe('validate', () => {
     expect(run(['validate', '--config', path])).toEqual({
       code: 0,
       stdout: `${path}
-  journal ${join(folder, 'a.db')}
+  journal ${join(folder, 'a.db')} (not opened)
   workspace acme reads audit from https://a.example.com
   sink console (stdout, assurance: sent) takes audit as raw
   sink archive (file, assurance: stored) takes audit as raw

@@ -336,7 +336,7 @@ it('Retry-After of the server is respected', async () => {
 it('the log says apart what is blocked and what fails, with the time of the next try', async () => {
   const [blocked] = (await waitsOf('forbidden')).lines
   expect(blocked).toMatch(
-    /^Reading is blocked until this is fixed; it is tried again slowly .*"attempt":1,"nextTrySeconds":\d+\}$/,
+    /^Reading is blocked until this is fixed; it is retried automatically .*"attempt":1,"nextTrySeconds":\d+\}$/,
   )
   const [failed] = (await waitsOf('unreachable')).lines
   expect(failed).toMatch(/^Reading failed and will be retried .*"nextTrySeconds":1\}$/)
