@@ -396,6 +396,69 @@ given('a connection that is lost', () => {
   })
 })
 
+given('three replicas behind bad networks', () => {
+  it('share a shard: what was confirmed is stored once, what was refused is not, and the sequence has no hole', async () => {
+    const shard = ++shards
+    const until = Date.now() + 12_000
+    const confirmed = new Set<number>()
+    const refused = new Set<number>()
+    let entries = 0
+    let lives = 0
+    const spoil = async (proxy: Proxy) => {
+      while (Date.now() < until - 2_000) {
+        await sleep(Math.random() * 250)
+        const chance = Math.random()
+        const fault = (['before', 'after', 'late'] as const)[Math.floor(chance * 8)]
+        if (fault) proxy.fail(fault)
+        else if (chance < 0.45) proxy.fail('stuck')
+        else if (chance < 0.5) await expire(shard)
+        else if (chance < 0.6) {
+          proxy.refuse()
+          await sleep(Math.random() * 1_500)
+          proxy.heal()
+        }
+      }
+    }
+    const codeOf = (error: unknown) => (error as Partial<ConnectorError>).code ?? String(error)
+    const live = async (journal: Journal) => {
+      for (let code: string | undefined; code !== 'lease_lost' && Date.now() < until;) {
+        const n = ++entries
+        code = await journal.append(part([spec(n)], { cursor: `${n}` })).then(() => undefined, codeOf)
+        if (code === undefined) confirmed.add(n)
+        else if (code === 'store_unavailable') refused.add(n)
+        else expect(code).toBe('lease_lost')
+      }
+      await journal.close()
+    }
+    const replica = async (name: string) => {
+      const proxy = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), 'owner')
+      const spoiling = spoil(proxy)
+      while (Date.now() < until) {
+        const store = storeOf({ url: proxy.url, holder: `${name} ${++lives}`, termMs: 1_500 })
+        const acquired = store.acquire(shard, { ...bounds, clock, log: logOf() })
+        const journal = await acquired.catch((error: unknown) => codeOf(error))
+        if (typeof journal === 'string') expect(['store_unavailable', 'lease_lost']).toContain(journal)
+        else if (journal) await live(journal)
+        await store.close()
+        await sleep(50)
+      }
+      await spoiling
+      await proxy.close()
+    }
+    await Promise.all(['one', 'two', 'three'].map(replica))
+    const keys = 'SELECT right(encode(id, $2), 12) AS id FROM journal.dedup_keys WHERE shard = $1'
+    const ids = (await server.query<{ id: string }>(keys, [shard, 'hex'])).map(({ id }) => Number(`0x${id}`))
+    expect([...confirmed].filter((n) => !ids.includes(n))).toEqual([])
+    expect([...refused].filter((n) => ids.includes(n))).toEqual([])
+    const chunks = 'SELECT first FROM journal.chunks WHERE shard = $1 ORDER BY first'
+    const firsts = (await server.query<{ first: string }>(chunks, [shard])).map(({ first }) => Number(first))
+    expect(firsts).toEqual(ids.map((_, i) => i + 1))
+    expect(confirmed.size).toBeGreaterThan(20)
+    expect(refused.size).toBeGreaterThan(5)
+    expect(lives).toBeGreaterThan(5)
+  })
+})
+
 given('servers and schemas', () => {
   it('a server that accepts no writes is refused, and used again once it does', async () => {
     await server.query('CREATE ROLE reader LOGIN SUPERUSER')
