@@ -226,6 +226,21 @@ it('the loop continues from the cursor of a bad page', async () => {
   expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
 })
 
+it('after a read that failed once a part of it had landed, the loop continues from the cursor of that part', async () => {
+  const rig = await openRig()
+  const source = new FakeSource(function* (cursor) {
+    yield page(1, 0, { cursor: cursor === undefined ? 'the start' : 'later', underWay: true })
+    throw new ConnectorError('unreachable', 'gone')
+  })
+  const { collector } = collectorOf(rig, source)
+  const stopping = new AbortController()
+  const loop = runIngest(collector, stopping.signal)
+  await pass(rig, START + 90_000)
+  stopping.abort()
+  await loop
+  expect(source.starts.slice(0, 2)).toEqual([undefined, 'the start'])
+})
+
 it('the loop starts at the journal’s cursor', async () => {
   const rig = await openRig()
   const first = new FakeSource(() => [page(1, 1, { cursor: 'here' })])
