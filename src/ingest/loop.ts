@@ -217,7 +217,10 @@ class Pauses {
   /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
     const { log, reporter, pausedText: text = PAUSED_TEXT } = this.#options
-    if (!this.#underWay) logFailure(log, { failed: text, blocked: text }, this.#failures, atBound, () => 0)
+    if (!this.#underWay) {
+      const { count, logDue } = this.#failures.next(atBound)
+      if (logDue) log.warn(text, { code: atBound.code, error: atBound.message, attempt: count })
+    }
     this.#underWay = true
     reporter.state('paused', error)
     return PAUSED_MS
