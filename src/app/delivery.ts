@@ -274,7 +274,7 @@ export async function retryWantedDeadLetters(
   sinks: readonly SinkConfig[],
   query: DeadLetterQuery,
 ): Promise<Retried> {
-  const reasons = new Map(sinks.map((sink) => [sink.name, reasonOf(journal, sink)]))
+  const reasons = new Map(sinks.map((sink) => [sink.name, whyOf(journal, sink)]))
   const wanted: number[] = []
   const left = new Map<string, LeftDeadLetters>()
   for (const letter of await journal.deadLetters(query)) {
@@ -292,7 +292,7 @@ export async function retryWantedDeadLetters(
  * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
  * the sink has a deny rule.
  */
-function reasonOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
+function whyOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
   return async (letter) => {

@@ -1,6 +1,6 @@
 // Resolves `${file:/path}`, `${env:NAME}` and `$$` after parsing: content never changes structure.
 import { dirname, isAbsolute, join, resolve } from 'node:path'
-import { errnoOf, OUT_OF_FILES } from '../core/errors.ts'
+import { errnoOf, readFaults } from '../core/errors.ts'
 
 /** How references are resolved. `readFile` throws like node:fs. */
 export interface References {
@@ -24,23 +24,10 @@ export const pathFrom = (folder: string, path: string): string =>
 /** The message names the reference, never a value. */
 export class BrokenReference extends Error {}
 
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EACCES: 'this user may not read it: chown or chmod it',
-  EPERM: 'this user may not read it: chown or chmod it',
-  EISDIR: 'it is a folder',
-  ENOTDIR: 'a part of its path is not a folder',
-  NOT_REGULAR: 'it is a device, pipe or socket: expected a regular file',
-  EFBIG: 'it is larger than 1 MiB',
-  EMFILE: OUT_OF_FILES,
-  ENFILE: OUT_OF_FILES,
-  NOT_UTF8: 'it is not UTF-8: save it as UTF-8',
-}
-
 /** The reason of a node:fs error. */
 export function reasonOf(error: unknown): string {
   const code = errnoOf(error, '')
-  return reasons[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
+  return readFaults[code] ?? (code === '' ? 'it cannot be read' : `it cannot be read (${code})`)
 }
 
 /** Node replaces invalid UTF-8 by U+FFFD. */

@@ -100,6 +100,20 @@ export const isOutOfFiles = (cause: unknown): boolean => ['EMFILE', 'ENFILE'].in
 
 export const OUT_OF_FILES = 'too many files are open; raise the limit (ulimit -n, LimitNOFILE)'
 
+/** Why a file cannot be read, by the code of the error: the system's, or one of ours. */
+export const readFaults: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'this user may not read it: chown or chmod it',
+  EPERM: 'this user may not read it: chown or chmod it',
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'a part of its path is not a folder',
+  NOT_REGULAR: 'it is a device, pipe or socket: expected a regular file',
+  EFBIG: 'it is larger than 1 MiB',
+  EMFILE: OUT_OF_FILES,
+  ENFILE: OUT_OF_FILES,
+  NOT_UTF8: 'it is not UTF-8: save it as UTF-8',
+}
+
 /** `| head`, a pager that was closed. */
 export const isReaderGone = (code: string): boolean => code === 'EPIPE' || code.startsWith('ERR_STREAM_')
 

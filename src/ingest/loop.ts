@@ -55,6 +55,7 @@ export async function ingestOnce(
   options: IngestOptions,
   cursor: Cursor | undefined,
   signal: AbortSignal,
+  landed: (cursor: Cursor | undefined) => void = () => undefined,
 ): Promise<IngestResult> {
   const parts = options.source.read(cursor, signal)
   let fault: ConnectorError | undefined
@@ -69,6 +70,7 @@ export async function ingestOnce(
     const now = await (stored ? appendOrWait(options, part, state, signal) : append(options, part, state))
     stored = true
     cursor = part.cursor ?? cursor
+    landed(cursor)
     return now
   }
   try {
@@ -178,8 +180,8 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       continue
     }
     try {
-      const collected = await ingestOnce(reader, cursor, signal)
-      cursor = collected.cursor
+      // Also of a read that fails later, such as the start of the very first one.
+      const collected = await ingestOnce(reader, cursor, signal, (landed) => (cursor = landed))
       if (collected.fault) throw collected.fault
       if (failures.succeeded()) options.log.info('Reading resumed')
       if (isBlocked) keyWait?.accepted()
@@ -215,7 +217,10 @@ class Pauses {
   /** Logs a new pause; returns how long until the next check. `error`: the journal's. */
   begin(error?: ConnectorError): number {
     const { log, reporter, pausedText: text = PAUSED_TEXT } = this.#options
-    if (!this.#underWay) logFailure(log, { failed: text, blocked: text }, this.#failures, atBound, () => 0)
+    if (!this.#underWay) {
+      const { count, logDue } = this.#failures.next(atBound)
+      if (logDue) log.warn(text, { code: atBound.code, error: atBound.message, attempt: count })
+    }
     this.#underWay = true
     reporter.state('paused', error)
     return PAUSED_MS

@@ -9,7 +9,7 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls'
-import { ConnectorError, errnoOf } from '../core/errors.ts'
+import { ConnectorError, errnoOf, readFaults } from '../core/errors.ts'
 import { certificateFault } from '../core/secret.ts'
 import type { TlsOptions } from '../contracts/platform.ts'
 
@@ -52,12 +52,6 @@ function materialOf(tls: TlsOptions, [ca, cert, key]: Contents): TlsMaterial {
   return { secureContext, ownEndsAt }
 }
 
-const fileFaults: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EACCES: 'this user may not read it: chown or chmod it',
-  EISDIR: 'it is a folder',
-}
-
 /**
  * Returns the same object as before if nothing changed, or the change does not work. Throws
  * ConnectorError `tls_invalid` if the files never worked.
@@ -76,7 +70,7 @@ export async function tlsMaterial(tls: TlsOptions): Promise<TlsMaterial> {
     const path = cause instanceof Error && 'path' in cause ? String(cause.path) : 'the TLS files'
     const code = errnoOf(cause, 'unreadable')
     const why =
-      fileFaults[code] ??
+      readFaults[code] ??
       'each must contain PEM and be readable for this user, and the key must belong to the certificate'
     const message = `cannot use ${path} (${code}): ${why}`
     throw new ConnectorError('tls_invalid', message, { cause })

@@ -245,7 +245,7 @@ export async function* skipUnreadable(step: Step, drain: Drain, probe: Probe): P
       yield await passed(step, drain, probe, skipped.position, found.group)
       break
     case 'nothing':
-      if (!found.position) yield await endRightBehind(step, drain, probe)
+      if (!found.position) yield await endRightAfter(step, drain, probe)
       else {
         endDrain(step, drain)
         yield lastChunk(step, found.group)
@@ -288,7 +288,7 @@ async function passed(
 }
 
 /** `latest` may show another entry of the unreadable one's second, which `search` never finds. */
-async function endRightBehind(step: Step, drain: Drain, probe: Probe): Promise<PageChunk> {
+async function endRightAfter(step: Step, drain: Drain, probe: Probe): Promise<PageChunk> {
   const newest = await readLatest(step)
   const { position, group } = newest
   return position && position.at > step.cursor.headUs && position.at < probe.atUs

@@ -204,7 +204,7 @@ export function logFailing({ cursor, options: { log } }: Step, failure: Connecto
   }
 }
 
-/** Tells an empty log from a wrong address: `search` without `time` must be a 400 (spec §4.1). */
+/** Distinguishes an empty log from a wrong address: `search` without `time` must be a 400 (spec §4.1). */
 export async function isAuditThere(client: Client, signal: AbortSignal): Promise<boolean> {
   try {
     await client.touch('/api/v1/logs/audit/search', 'live', signal)

@@ -229,12 +229,12 @@ function isTooSmall(walk: Walk, take: number, { count, malformed, lastOfAll }: P
 
 /** Keeps back malformed elements until an entry follows: an array of them may be a server error. */
 class Opening {
-  readonly #held: Group[] = []
+  readonly #waiting: Group[] = []
 
   /** Adds a group; returns those to ship now. Throws NoEntry if too much is kept back. */
   release(group: Group, view: PageView): readonly Group[] {
-    this.#held.push(group)
-    if (!isNoEntry(view)) return this.#held.splice(0)
+    this.#waiting.push(group)
+    if (!isNoEntry(view)) return this.#waiting.splice(0)
     const usedBytes = this.#quarantined.reduce((sum, { bytes }) => sum + bytes.length, 0)
     if (usedBytes > TRANSACTION_BYTES) throw new NoEntry(this.#quarantined)
     return []
@@ -247,7 +247,7 @@ class Opening {
   }
 
   get #quarantined(): readonly Quarantined[] {
-    return this.#held.flatMap(({ quarantined }) => quarantined)
+    return this.#waiting.flatMap(({ quarantined }) => quarantined)
   }
 }
 

@@ -277,7 +277,7 @@ async function* checkEnd(step: RangeStep): Parts {
   const nextUs = nextSecondUs(afterUs)
   const isInReach = nextUs >= reachUs(step)
   let found = isInReach ? await search(step, nextUs, 'job') : undefined
-  // No proof for a span that ends in this second, of which `search` shows no more.
+  // If the span ends in this second this proves nothing: `search` shows nothing later in it.
   const isPastSpan = nextUs < range.untilUs && ((found && timeOf(found)) ?? 0) >= range.untilUs
   if (!found || (!found.position && !isPastSpan)) {
     const newest = await tryLatest(step, 'job')

@@ -56,7 +56,7 @@ export function lastChunk(step: PagingStep, more: Partial<PageChunk> = {}): Page
   return { ...middleChunk(step, more), cursor: closeAuditCursor(step.cursor) }
 }
 
-/** A chunk of a page of which more follows. */
+/** Not the last chunk of its page. */
 export function middleChunk({ headUs, cursor }: PagingStep, more: Partial<PageChunk>): PageChunk {
   recordMalformed(cursor, more.quarantined ?? [])
   return partOf({ headUs: headUs === 0 ? undefined : headUs, ...more })

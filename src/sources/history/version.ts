@@ -82,7 +82,7 @@ export function recordVersion(cursor: HistoryCursor, from: number, to: number): 
 /** UTC days, epoch ms: inclusive, exclusive. */
 type Days = readonly [from: number, to: number]
 
-/** The ranges of days of which something was stored; none of them touch. */
+/** The ranges of days with something stored; none of them touch. */
 interface ReadVersions {
   readonly v1: readonly Days[]
   readonly v2: readonly Days[]

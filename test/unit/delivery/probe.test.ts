@@ -49,7 +49,9 @@ describe('a starting sink', () => {
     expect(reporter.probesInMs).toHaveLength(3)
     const failed = lines.filter((line) => /is not ready|is blocked/.test(line))
     expect(failed).toHaveLength(3)
-    expect(failed[0]).toContain('Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically')
+    expect(failed[0]).toContain(
+      'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically',
+    )
     expect(failed[2]).toContain('is not ready')
     expect(lines.at(-1)).toContain('The receiver is ready')
     // A probe is no delivery: nothing is counted as one.

@@ -79,7 +79,10 @@ it.each([
     expect(tries.length).toBeLessThan(30)
     expect(tries).toEqual(range(11, 10 + tries.length).map((seq) => [seq]))
     expect(await parked(rig)).toEqual(range(1, 10 + tries.length))
-    const blocked = reported(rig, 'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically')
+    const blocked = reported(
+      rig,
+      'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically',
+    )
     expect(blocked).toBeGreaterThan(0)
     expect(blocked).toBeLessThan(6)
     await voyage.stop()

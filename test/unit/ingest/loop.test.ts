@@ -210,20 +210,32 @@ it('a bad page still moves its cursor and is reported', async () => {
   expect(reporter.successes).toBe(0)
 })
 
-it('the loop continues from the cursor of a bad page', async () => {
+/** From which cursors the loop's first two reads began. */
+async function firstStarts(source: FakeSource): Promise<(Cursor | undefined)[]> {
   const rig = await openRig()
+  const stopping = new AbortController()
+  const loop = runIngest(collectorOf(rig, source).collector, stopping.signal)
+  await pass(rig, START + 90_000)
+  stopping.abort()
+  await loop
+  return source.starts.slice(0, 2)
+}
+
+it('the loop continues from the cursor of a bad page', async () => {
   const source = new FakeSource((cursor) => [
     cursor === undefined
       ? page(1, 0, { cursor: 'tried once', fault: new ConnectorError('bad_reply', 'no JSON') })
       : page(1, 1, { cursor: 'good' }),
   ])
-  const { collector } = collectorOf(rig, source)
-  const stopping = new AbortController()
-  const loop = runIngest(collector, stopping.signal)
-  await pass(rig, START + 90_000)
-  stopping.abort()
-  await loop
-  expect(source.starts.slice(0, 2)).toEqual([undefined, 'tried once'])
+  expect(await firstStarts(source)).toEqual([undefined, 'tried once'])
+})
+
+it('after a read that failed once a part of it had landed, the loop continues from the cursor of that part', async () => {
+  const source = new FakeSource(function* (cursor) {
+    yield page(1, 0, { cursor: cursor === undefined ? 'the start' : 'later', underWay: true })
+    throw new ConnectorError('unreachable', 'gone')
+  })
+  expect(await firstStarts(source)).toEqual([undefined, 'the start'])
 })
 
 it('the loop starts at the journal’s cursor', async () => {

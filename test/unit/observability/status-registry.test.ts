@@ -259,7 +259,9 @@ describe('/status', () => {
     }
     const since = '2026-11-21T10:00:00.000Z'
     expect(archive()).toMatchObject({ error: null, rejecting: { since, entries: 10 } })
-    expect(setup.registry.status().summary).toBe('archive has accepted nothing for 42 s: its last 10 entries became dead letters')
+    expect(setup.registry.status().summary).toBe(
+      'archive has accepted nothing for 42 s: its last 10 entries became dead letters',
+    )
     setup.sink.state('blocked', badKey)
     expect(archive()?.error?.since).toBe(since)
     setup.sink.acknowledged({ accepted: 1, deadLettered: 1, filtered: 0 })

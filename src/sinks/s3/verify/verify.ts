@@ -18,7 +18,7 @@ export interface Verified {
   readonly faults: number
   readonly chains: readonly WalkedChain[]
   readonly objects: number
-  /** objects of which only the lines were compared: no manifest describes their stored bodies */
+  /** objects whose lines alone were compared: no manifest describes their stored bodies */
   readonly byLines: number
   /** number of objects that the store did not give */
   readonly unread: number
