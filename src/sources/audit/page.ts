@@ -297,6 +297,9 @@ async function failPage(
   { error, left, leastTake }: Failure,
 ): Promise<PageChunk> {
   const { walk, take } = request
+  const { cursor } = step
+  // Every lookback would wait at the same entry again, while live reading waits for the lookback.
+  if (!left && walk.from.id === cursor.deadAt) return leaveGone(step, request, new NoAnswer(error))
   const now = step.options.clock.now()
   walk.failingSince ??= now
   walk.badTries++
@@ -315,7 +318,10 @@ async function failPage(
     else if (walk.badTries >= LEAVE_TRIES && isWaitedFor) {
       forgetFailures(walk)
       walk.narrowTake = null
-      if (!left) return leaveGone(step, request, new NoAnswer(error))
+      if (!left) {
+        cursor.deadAt = walk.from.id
+        return leaveGone(step, request, new NoAnswer(error))
+      }
       outcome = { quarantined: left.quarantined }
       request.leave(left.take)
       next =
