@@ -102,7 +102,8 @@ class SyslogSink implements Sink {
     for (let index = 0; index < acknowledged; index++) {
       if (ends[index] !== (ends[index - 1] ?? 0)) continue
       const bytes = this.#oversizeBytes.get(seqs[index] ?? 0)
-      const size = bytes === undefined ? 'its message is' : `its message has ${bytes} bytes including the syslog header,`
+      const size =
+        bytes === undefined ? 'its message is' : `its message has ${bytes} bytes including the syslog header,`
       const reason = `${size} more than max_message_bytes (${most})${advice}`
       found.push({ index, code: 'too_large', reason, own: true })
     }
