@@ -97,7 +97,7 @@ function failedText({ entries }: Done, error: unknown): string {
   // The step may have succeeded although the daemon's answer was lost.
   const isLost = error instanceof ConnectorError && error.action === 'retry'
   if (entries === 0 && !isLost) return ''
-  return `auditferry: the replay is incomplete. ${countText(entries, 'entries')} were queued${isLost ? ', and perhaps some more' : ''}; the daemon will deliver them. If you run the command again, it starts over and delivers them a second time. What stopped it:\n`
+  return `auditferry: the replay stopped early. ${countText(entries, 'entries')} are queued${isLost ? ', and perhaps some more' : ''}; they are delivered while the daemon runs. The rest is not queued: run the command again, which also delivers the queued ones a second time. What stopped it:\n`
 }
 
 function add(done: Done, step: Replayed): void {

@@ -305,7 +305,7 @@ async function failPage(
   walk.badTries++
   const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
   let outcome: Partial<PageChunk> | undefined
-  let next = 'nothing is skipped, it is asked for again'
+  let next = 'is not read yet. Nothing is skipped: it is requested again'
   if (take > leastTake) {
     next += `, then in smaller pages${left ? ', until the one entry is found that is at fault' : ''}`
     if (walk.badTries >= BAD_TRIES) narrow(walk, take)
@@ -325,10 +325,10 @@ async function failPage(
       outcome = { quarantined: left.quarantined }
       request.leave(left.take)
       next =
-        'it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
+        'stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
     }
   }
-  return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)}: ${next}`), ...outcome })
+  return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)} ${next}`), ...outcome })
 }
 
 function leaveGone(step: PagingStep, { gone }: PageRequest, error: ConnectorError): PageChunk {

@@ -13,13 +13,13 @@ const query = { sink: 'siem', fromUs: 0, toUs: 1, sources: [], runAt: 7 }
 
 const interrupted = /^auditferry: interrupted\. 80 entries were queued, and perhaps some more.*a second time/
 const stopped = (queued: string) =>
-  new RegExp(`^auditferry: the replay is incomplete\\. ${queued}; .*a second time\\. What stopped it:\n$`)
+  new RegExp(`^auditferry: the replay stopped early\\. ${queued}; .*a second time\\. What stopped it:\n$`)
 
 test.each([
   [false, 3, 'unreachable', 'interrupt', interrupted],
-  [false, 3, 'unreachable', 'error', stopped('80 entries were queued, and perhaps some more')],
-  [false, 3, 'disk_full', 'error', stopped('80 entries were queued')],
-  [false, 1, 'unreachable', 'error', stopped('0 entries were queued, and perhaps some more')],
+  [false, 3, 'unreachable', 'error', stopped('80 entries are queued, and perhaps some more')],
+  [false, 3, 'disk_full', 'error', stopped('80 entries are queued')],
+  [false, 1, 'unreachable', 'error', stopped('0 entries are queued, and perhaps some more')],
   // Nothing can have been queued.
   [false, 1, 'disk_full', 'error', /^$/],
   [true, 3, 'unreachable', 'error', /^$/],
