@@ -121,7 +121,7 @@ function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
   if (ADDRESS_PARTS.has(key) && known.includes('address'))
-    return 'unknown key: protocol, host and port are one key, such as address: tcp://10.0.0.1:514'
+    return 'unknown key. Write protocol, host and port as one key, such as address: tcp://10.0.0.1:514'
   if (!isShowable(key)) return 'unknown key: a space after a colon may be missing'
   const suggestion = placeBelow(key, schema) ?? nearest(key, known)
   if (suggestion !== undefined) return `unknown key: did you mean ${suggestion}?`

@@ -79,7 +79,7 @@ export function resolveText(text: string, context: References): string {
     if (kind === 'env' && name !== undefined && variableName.test(name)) return variable(name, context)
     // The text may be a secret with a dollar sign, so it is not shown.
     throw new BrokenReference(
-      'not a valid reference: write ${file:/path} or ${env:NAME}, with braces; for a $ write $$',
+      'not a valid reference. For the content of a file write ${file:/path}, for an environment variable ${env:NAME}, for the character $ write $$',
     )
   })
 }

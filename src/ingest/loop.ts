@@ -200,7 +200,7 @@ const PAUSED_TEXT = 'Reading is paused: undelivered entries have reached journal
 
 const atBound = new ConnectorError(
   'journal_full',
-  'auditferry status names the sinks that are behind; reading resumes automatically when they catch up',
+  'nothing is lost, and reading resumes when the sinks have delivered. auditferry status names the sink that is behind',
 )
 
 /** Pauses of one reader while the journal is full. */

@@ -334,6 +334,6 @@ function otherSpan({ kind, stream, sink, asked }: JobRecord): ConnectorError {
   const until = isoFromUs(asked.at(-1)?.toUs ?? 0)
   return new ConnectorError(
     'misconfigured',
-    `A ${kind} of ${stream.workspace} ${stream.source}${to} is under way already, from ${from} to ${until}; a relative time such as 7d is another span each time: wait for it (${kind} --status) or end it (${kind} --cancel)`,
+    `A ${kind} of ${stream.workspace} ${stream.source}${to} is already running, for the span from ${from} to ${until}. Wait until it is done (auditferry ${kind} --status), or cancel it (auditferry ${kind} --cancel), then start this one`,
   )
 }

@@ -77,7 +77,7 @@ function rejectingClauses({ sinks, reported_at }: ReportFacts): string[] {
     if (!rejecting) return []
     const span = spanText(secondsSince(rejecting.since, { reported_at }))
     return [
-      `${name} has accepted nothing for ${span}: its last ${countText(rejecting.entries, 'entries')} became dead letters`,
+      `${name} has accepted nothing for ${span}: its last ${countText(rejecting.entries, 'entries')} became dead letters (auditferry dead-letters list says why)`,
     ]
   })
 }

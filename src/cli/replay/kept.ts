@@ -90,14 +90,14 @@ export async function queueKept(
 const isJournalFull = (error: unknown) => error instanceof ConnectorError && error.code === 'journal_full'
 
 const interruptedText = ({ entries }: Done): string =>
-  `auditferry: interrupted: ${countText(entries, 'entries')} were queued, and perhaps those of one more step. They are delivered. If you repeat the command, it starts over, so they are delivered twice
+  `auditferry: interrupted. ${countText(entries, 'entries')} were queued, and perhaps some more; they will be delivered. If you run the command again, it starts over and delivers them a second time
 `
 
 function failedText({ entries }: Done, error: unknown): string {
   // The step may have succeeded although the daemon's answer was lost.
   const isLost = error instanceof ConnectorError && error.action === 'retry'
   if (entries === 0 && !isLost) return ''
-  return `auditferry: the replay stopped at an error after queueing ${countText(entries, 'entries')}${isLost ? ', and perhaps those of one more step' : ''}; what was queued is sent when the daemon runs, and repeating the command sends it twice\n`
+  return `auditferry: the replay stopped early. ${countText(entries, 'entries')} are queued${isLost ? ', and perhaps some more' : ''}; they are delivered while the daemon runs. The rest is not queued: run the command again, which also delivers the queued ones a second time. What stopped it:\n`
 }
 
 function add(done: Done, step: Replayed): void {

@@ -274,8 +274,8 @@ export function closeDatabase(db: Database, judge: (error: unknown) => unknown):
 export function corrupt(path: string, what: string, cause?: unknown): ConnectorError {
   return new ConnectorError(
     'journal_corrupt',
-    `The journal ${path} is damaged (${what}). Stop the service, so that nothing restarts it; move ${path} (and ${path}-wal, if it exists) aside; then start with a new journal, or with ${path} from a backup. ` +
-      'With a new journal reading begins again at the configured start and entries may be sent again; dead letters and quarantine stay in the old file. Neither file is ever deleted by this program',
+    `The journal ${path} is damaged (${what}). 1. Stop the service. 2. Move ${path} aside, and ${path}-wal if it exists; keep both: they hold undelivered entries, dead letters and quarantine. 3. Put a backup in their place, or start with a new journal. ` +
+      'A new journal reads again from the configured start, and sends entries again that were delivered before',
     { cause },
   )
 }
@@ -297,7 +297,7 @@ function inUse(path: string, cause?: unknown): ConnectorError {
   const who = pid === undefined ? '' : ` (pid ${pid})`
   return new ConnectorError(
     'journal_in_use',
-    `The journal ${path} is in use by another process${who}, perhaps the daemon that runs as a service: then nothing needs to be started. Otherwise stop that process first. Do not only set another journal.path: two daemons deliver every entry twice`,
+    `The journal ${path} is in use by another process${who}. If that is the daemon, it already runs, and there is nothing to start. Otherwise stop that process first. Do not set another journal.path instead: two daemons deliver every entry twice`,
     { cause },
   )
 }

@@ -136,7 +136,7 @@ const rules: Readonly<Record<number, Rule>> = {
   1: ['forbidden', `the token is disabled; enable it in Splunk or ${token}`],
   2: ['unauthorized', `no token arrived; ${token}, or a proxy on the way removes it`],
   3: ['unauthorized', `the token was not understood; ${token}`],
-  4: ['forbidden', `the token is not known there; ${token}`],
+  4: ['forbidden', `Splunk does not know the token; ${token}`],
   5: 'invalid',
   6: 'invalid',
   7: 'index',
@@ -170,8 +170,11 @@ const statuses: Readonly<Record<number, Meaning>> = {
   400: ['bad_request', 'the request was rejected, but not by HEC; check for a proxy in between'],
   401: ['unauthorized', token],
   403: ['forbidden', `${token}, and that a proxy forwards it`],
-  404: ['misconfigured', "there is no event collector at this address; check 'url' and that HEC is on"],
-  405: ['misconfigured', "there is no event collector at this address; check 'url'"],
+  404: [
+    'misconfigured',
+    "this server has no HTTP Event Collector at that address; check 'url', and that HEC is switched on in Splunk",
+  ],
+  405: ['misconfigured', "this server has no HTTP Event Collector at that address; check 'url'"],
 }
 
 const notOurs: Meaning = [
@@ -204,7 +207,7 @@ function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const words = hec ? `, ${said(hec)}` : ''
   const isReread = sent.token?.source === 'file' && tokenCodes.has(code)
   const file = sent.token?.file ?? 'its file'
-  const next = isReread ? `; put a valid token into ${file}; no restart is needed` : ''
+  const next = isReread ? `. Put a valid token into ${file}; no restart is needed` : ''
   // Without a code of HEC it may be any server.
   const who = hec ? 'Splunk' : 'The server'
   const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`

@@ -28,7 +28,7 @@ import { verdictOf, type Sent, type Verdict } from './reply.ts'
 
 /** Less than the time that `validate --connect` gives to all checks of a sink. */
 const CHECK_MS = 20_000
-const SILENT = `no answer within ${CHECK_MS / 1000} s: is this the port of an event collector, and does a firewall let it through?`
+const SILENT = `no answer within ${CHECK_MS / 1000} s. Either a firewall drops the connection, or this is not the port of the HTTP Event Collector`
 
 /** After "accepted, but my queue is near its limit": first and longest pause. */
 const PAUSE_MS = 1_000

@@ -96,13 +96,14 @@ class SyslogSink implements Sink {
     const { max_message_bytes: most, oversize } = this.#given
     const advice =
       oversize === 'dead_letter'
-        ? ': raise that, or set oversize to split or compact'
-        : ', and cannot be split: its header leaves no room for text, or its parts exceed 64 MiB together: raise max_message_bytes'
+        ? '. Increase max_message_bytes, or set oversize to split or compact; then run auditferry dead-letters retry'
+        : ', and cannot be split: its header leaves no room for text, or its parts exceed 64 MiB together. Increase max_message_bytes; then run auditferry dead-letters retry'
     const found: Rejection[] = []
     for (let index = 0; index < acknowledged; index++) {
       if (ends[index] !== (ends[index - 1] ?? 0)) continue
       const bytes = this.#oversizeBytes.get(seqs[index] ?? 0)
-      const size = bytes === undefined ? 'its message is' : `its message has ${bytes} bytes with its header,`
+      const size =
+        bytes === undefined ? 'its message is' : `its message has ${bytes} bytes including the syslog header,`
       const reason = `${size} more than max_message_bytes (${most})${advice}`
       found.push({ index, code: 'too_large', reason, own: true })
     }

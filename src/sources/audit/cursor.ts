@@ -64,6 +64,8 @@ export interface AuditCursor {
   lost: Position | null
   /** id of the head after which the last gap was reported; absent: none was */
   gapBehind?: string
+  /** id of the last entry whose page was left after ten minutes of errors; absent: none was */
+  deadAt?: string
   /** error code of `latest`, as logged; absent: it answers */
   latestFails?: string
   lookback: Lookback

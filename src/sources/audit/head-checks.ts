@@ -99,18 +99,29 @@ function endByTime(step: Step, drain: Drain, fromUs: number, { position, failure
     }
   }
   const message =
-    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Run auditferry backfill from there now, and auditferry reconcile once the UTC day is over'
+    'Possible gap: the API has entries newer than the last one read, but finds none of them by time. Run the command in "run" now, and auditferry reconcile once the UTC day is over'
   const gaps = isContradicted ? newGap(step, step.cursor.head, message) : 0
   endDrain(step, drain)
   return lastChunk(step, { gaps })
 }
 
 /** A gap after `head` is reported once, however many polls meet it. */
-function newGap({ cursor, options }: Step, head: Position | null, message: string, span = {}): number {
+function newGap(step: Step, head: Position | null, message: string, toUs?: number): number {
+  const { cursor } = step
   if (!head || cursor.gapBehind === head.id) return 0
   cursor.gapBehind = head.id
-  options.log.error(message, span)
+  logGap(step, message, head.at, toUs)
   return 1
+}
+
+/** With the command that reads the span again; it ends now if its end is unknown. */
+function logGap({ options }: Step, message: string, fromUs: number, toUs = Infinity): void {
+  const { log, stream } = options
+  const from = secondText(fromUs / 1000)
+  const span = toUs < Infinity ? { from, to: secondText(toUs / 1000) } : { from }
+  const bounds = Object.entries(span).map(([name, at]) => `--${name} ${at}`)
+  const run = `auditferry backfill --workspace ${stream.workspace} --source audit ${bounds.join(' ')}`
+  log.error(message, { ...span, run })
 }
 
 /** The log is read up to here, µs. A future-dated first entry is the head, later than `headUs`. */
@@ -212,9 +223,8 @@ function gapAfter(step: Step, atUs: number): number {
   if (!lost || atUs <= lost.at) return 0
   step.cursor.lost = null
   const message =
-    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Run auditferry backfill over that span now, and auditferry reconcile once its UTC day is over'
-  const to = atUs < Infinity ? { to: secondText(atUs / 1000) } : {}
-  return newGap(step, lost, message, { from: secondText(lost.at / 1000), ...to })
+    'Possible gap: the API no longer shows the last entry read, and reading continues at the next one found by time. Run the command in "run" now, and auditferry reconcile once that UTC day is over'
+  return newGap(step, lost, message, atUs)
 }
 
 /** The lost entry is no gap if a page shows it again before anything newer. */
@@ -274,15 +284,18 @@ async function passed(
       fault: withNextStep(found, 'the page that shows whether an entry is missing failed'),
     })
   const isNext = found === true
+  const fromUs = drain.from.at
   stepOver(step, drain, to)
-  const { log } = step.options
   if (isNext)
-    log.warn(
+    step.options.log.warn(
       'An unreadable audit entry was skipped; its bytes are in quarantine (auditferry quarantine list)',
     )
   else
-    log.error(
-      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Run auditferry backfill around it now, and auditferry reconcile once its UTC day is over',
+    logGap(
+      step,
+      'Possible gap: an unreadable audit entry was skipped; its bytes are in quarantine, but entries next to it may be missing. Run the command in "run" now, and auditferry reconcile once that UTC day is over',
+      fromUs,
+      to.at,
     )
   return lastChunk(step, { ...group, gaps: isNext ? 0 : 1 })
 }

@@ -7,7 +7,7 @@ import { HOUR_MS, MINUTE_MS } from '../../core/time.ts'
 import { isUnreadable } from '../http/reply.ts'
 import { anchorAt, brokenEntry } from './lookup.ts'
 import type { AuditCursor, Lookback } from './cursor.ts'
-import { readPage } from './page.ts'
+import { NoAnswer, readPage } from './page.ts'
 import type { PageView } from './page.ts'
 import { probeAt, skip } from './skip.ts'
 import type { Probe } from './skip.ts'
@@ -132,8 +132,12 @@ function lookbackPage(step: Step, walk: Walk): Parts {
     take,
     complete: (view) => afterPage(step, walk, view, take),
     leave: (take) => moveOn(walk, { is: 'unreadable', readToUs: walk.from.at, take }),
-    // Purged meanwhile: the next lookback searches its start again.
-    gone: () => ({ fault: giveUp(step, nothingFound()) }),
+    gone: (error) => {
+      // Purged meanwhile: the next lookback searches its start again.
+      if (!(error instanceof NoAnswer)) return { fault: giveUp(step, nothingFound()) }
+      moveOn(walk, { is: 'unreadable', readToUs: walk.from.at, take: undefined })
+      return {}
+    },
   })
 }
 

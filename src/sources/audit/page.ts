@@ -297,12 +297,15 @@ async function failPage(
   { error, left, leastTake }: Failure,
 ): Promise<PageChunk> {
   const { walk, take } = request
+  const { cursor } = step
+  // Every lookback would wait at the same entry again, while live reading waits for the lookback.
+  if (!left && walk.from.id === cursor.deadAt) return leaveGone(step, request, new NoAnswer(error))
   const now = step.options.clock.now()
   walk.failingSince ??= now
   walk.badTries++
   const isWaitedFor = left ? isWhole(walk, left) : now - walk.failingSince >= LEAVE_AFTER_MS
   let outcome: Partial<PageChunk> | undefined
-  let next = 'nothing is skipped, it is asked for again'
+  let next = 'is not read yet. Nothing is skipped: it is requested again'
   if (take > leastTake) {
     next += `, then in smaller pages${left ? ', until the one entry is found that is at fault' : ''}`
     if (walk.badTries >= BAD_TRIES) narrow(walk, take)
@@ -315,14 +318,17 @@ async function failPage(
     else if (walk.badTries >= LEAVE_TRIES && isWaitedFor) {
       forgetFailures(walk)
       walk.narrowTake = null
-      if (!left) return leaveGone(step, request, new NoAnswer(error))
+      if (!left) {
+        cursor.deadAt = walk.from.id
+        return leaveGone(step, request, new NoAnswer(error))
+      }
       outcome = { quarantined: left.quarantined }
       request.leave(left.take)
       next =
-        'it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
+        'stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time'
     }
   }
-  return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)}: ${next}`), ...outcome })
+  return lastChunk(step, { fault: withNextStep(error, `${nameOf(request)} ${next}`), ...outcome })
 }
 
 function leaveGone(step: PagingStep, { gone }: PageRequest, error: ConnectorError): PageChunk {

@@ -77,8 +77,6 @@ export class HistoryRange implements Source {
     const opened = openRangeCursor(text, stream)
     const same = opened?.boundaryAt === boundaryAt ? opened : undefined
     const cursor = same ?? freshRangeCursor(this.#span, live, boundaryAt, clock.now())
-    // No later read follows: while the unit is unproven, each empty answer is checked in the other.
-    cursor.unitDoubtAt = 0
     const step: RangeStep = { options, cursor, signal }
     const { parts, window } = this.#choose(step, opened !== undefined && same === undefined)
     try {

@@ -63,7 +63,8 @@ export async function nextOf(
   if (reading.elements === 0) {
     // In this order the other unit is tried only for windows believed to be empty, once per window.
     if (isToProve(step, task)) return 'repeat'
-    if (await switchesUnit(step, window, task.priority)) return 'restart'
+    const isLast = task.kind === 'todo' || step.options.once
+    if (await switchesUnit(step, window, task.priority, isLast)) return 'restart'
   }
   if (task.kind === 'trouble') overcome(step, task, window)
   else advance(step, task, window, reading)

@@ -68,17 +68,17 @@ export async function* failed(step: Step, task: Task, window: Window, reading: F
 function failedInOrder(step: Step, task: Task, window: Window, reading: Faulty): PageChunk {
   const { pending, fault, seenMs } = reading
   const { rangeRead, width } = task
-  let next = 'nothing is skipped: the same window is requested again'
+  let next = 'the same window is requested again'
   if (window.divisible) {
     if (recordFailure(width, window, causeOf(reading), seenMs))
-      next = `nothing is skipped: the next request is smaller, ${spanText(width.ms)} instead of ${spanText(window.to - window.from)}`
+      next = `the next request covers ${spanText(width.ms)} instead of ${spanText(window.to - window.from)}, in case the answer was too large`
   } else if (isSurelyNoChance(width, rangeRead.proofs + 1)) return skipped(step, task, window, reading)
   else rangeRead.failures++
   const headUs = headUsOf(task.kind, step.cursor)
   return lastChunk(step, {
     ...pending,
     headUs,
-    fault: withNextStep(fault.error, `${nameOf(window)}: ${next}`),
+    fault: withNextStep(fault.error, `${nameOf(window)} is not read yet. Nothing is skipped: ${next}`),
   })
 }
 

@@ -11,7 +11,7 @@ import { RowNaming } from './version.ts'
 import { ask, isAboutWindow, readWindow } from './window.ts'
 import type { Reading, Window } from './window.ts'
 
-/** Until an answer has events, empty ones are checked in the other unit this often. */
+/** Until an answer has events, an empty one is checked in the other unit, and not again for so long. */
 const UNIT_CHECK_MS = HOUR_MS
 /** No row can be this far ahead of today. */
 const FUTURE_DAY_MS = 7 * DAY_MS
@@ -57,12 +57,17 @@ function provingUnit(cursor: HistoryCursor, reading: Reading): Reading {
 /**
  * For an empty answer of a server that has shown nothing yet: if the other unit shows events of
  * this window, that is the unit, and everything is read again from the start. Returns true in that
- * case.
+ * case. `isLast`: no later read of this window is planned, so it is checked now.
  */
-export async function switchesUnit(step: Step, window: Window, priority: Priority): Promise<boolean> {
+export async function switchesUnit(
+  step: Step,
+  window: Window,
+  priority: Priority,
+  isLast: boolean,
+): Promise<boolean> {
   const { cursor, options } = step
   const now = options.clock.now()
-  if (cursor.unitSure || (cursor.unitDoubtAt > now && !options.once)) return false
+  if (cursor.unitSure || (cursor.unitDoubtAt > now && !isLast)) return false
   cursor.unitDoubtAt = now + UNIT_CHECK_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, priority))) return false

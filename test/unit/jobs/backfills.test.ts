@@ -212,7 +212,7 @@ test('a request for the same span joins the backfill; a request for another span
   expect(await past.backfill({}, SPAN)).toEqual([{ ...first, isJoined: true }])
   const span = `from ${new Date(SPAN.fromUs / 1000).toISOString()} to ${new Date(SPAN.toUs / 1000).toISOString()}`
   await expect(past.backfill({}, NOW)).rejects.toThrow(
-    `is under way already, ${span}; a relative time such as 7d is another span each time`,
+    `is already running, for the span ${span}. Wait until it is done (auditferry backfill --status)`,
   )
   await expect(past.backfill({ source: 'history.usage' }, SPAN)).rejects.toThrow(
     'No source that is switched on',
@@ -267,7 +267,7 @@ test('a backfill of several sources has one span, whatever another command start
     { stream, spans: [SPAN] },
     { stream: usage, spans: [SPAN] },
   ])
-  expect(await second).toMatch(/acme history.usage is under way already/)
+  expect(await second).toMatch(/acme history.usage is already running/)
 })
 
 test('a finished backfill is still reported to its command if another one starts right after it', async () => {

@@ -399,7 +399,7 @@ test('the same request joins the replay; another span, an unknown sink or an unr
   const first = await replay(replays)
   expect(await replay(replays, { ...REQUEST, startedAt: 78_000 })).toEqual({ ...first, isJoined: true })
   const other = { ...REQUEST, spans: [{ fromUs: SPAN.fromUs, toUs: START * 1000 }] }
-  await expect(replay(replays, other)).rejects.toThrow('is under way already')
+  await expect(replay(replays, other)).rejects.toThrow('is already running')
   await expect(replay(replays, { ...REQUEST, sink: 'siem' })).rejects.toThrow('There is no sink siem')
   const usage = { workspace: 'acme', source: 'history.usage' } as const
   await expect(replay(replays, { ...REQUEST, stream: usage })).rejects.toThrow('is not switched on')
@@ -428,7 +428,7 @@ test('a replay of several streams starts whole or not at all, also if one has an
   })
   const reads = [stream, other].map((one) => ({ stream: one, spans: [SPAN] }))
   const both = { sink: 'archive', startedAt: 88_000, reads }
-  await expect(replays.replay(both)).rejects.toThrow('other audit to archive is under way already')
+  await expect(replays.replay(both)).rejects.toThrow('other audit to archive is already running')
   expect(replays.list()).toEqual([first])
   expect(await replays.cancel('replay', { workspace: 'other' })).toBe(1)
   isFull = true

@@ -260,7 +260,7 @@ describe('/status', () => {
     const since = '2026-11-21T10:00:00.000Z'
     expect(archive()).toMatchObject({ error: null, rejecting: { since, entries: 10 } })
     expect(setup.registry.status().summary).toBe(
-      'archive has accepted nothing for 42 s: its last 10 entries became dead letters',
+      'archive has accepted nothing for 42 s: its last 10 entries became dead letters (auditferry dead-letters list says why)',
     )
     setup.sink.state('blocked', badKey)
     expect(archive()?.error?.since).toBe(since)

@@ -154,7 +154,7 @@ export async function objectFault(store: EvidenceStore, object: ManifestObject):
     return contentFault(object, await see(body, place.packed, object))
   } catch (error) {
     if (error instanceof TooLong)
-      return `was changed: it has more than the ${error.message} that its manifest allows`
+      return `was changed: it has more than ${error.message}, the size in its manifest`
     if (error instanceof Unread) throw error.cause
     const code = errnoOf(error)
     if (endedEarly.has(code))

@@ -11,15 +11,15 @@ const step: Replayed = {
 }
 const query = { sink: 'siem', fromUs: 0, toUs: 1, sources: [], runAt: 7 }
 
-const interrupted = /^auditferry: interrupted: 80 entries were queued, and perhaps.*delivered twice/
+const interrupted = /^auditferry: interrupted\. 80 entries were queued, and perhaps some more.*a second time/
 const stopped = (queued: string) =>
-  new RegExp(`^auditferry: the replay stopped at an error after queueing ${queued}; what.*sends it twice\n$`)
+  new RegExp(`^auditferry: the replay stopped early\\. ${queued}; .*a second time\\. What stopped it:\n$`)
 
 test.each([
   [false, 3, 'unreachable', 'interrupt', interrupted],
-  [false, 3, 'unreachable', 'error', stopped('80 entries, and perhaps those of one more step')],
-  [false, 3, 'disk_full', 'error', stopped('80 entries')],
-  [false, 1, 'unreachable', 'error', stopped('0 entries, and perhaps those of one more step')],
+  [false, 3, 'unreachable', 'error', stopped('80 entries are queued, and perhaps some more')],
+  [false, 3, 'disk_full', 'error', stopped('80 entries are queued')],
+  [false, 1, 'unreachable', 'error', stopped('0 entries are queued, and perhaps some more')],
   // Nothing can have been queued.
   [false, 1, 'disk_full', 'error', /^$/],
   [true, 3, 'unreachable', 'error', /^$/],

@@ -125,7 +125,7 @@ it('a body that unpacks to nothing, endlessly, is given up at the length that pa
       ...{ first_time: null, last_time: null },
     },
   )
-  expect(fault).toBe('was changed: it has more than the 1048616 stored bytes that its manifest allows')
+  expect(fault).toBe('was changed: it has more than 1048616 stored bytes, the size in its manifest')
 })
 
 const lines = Buffer.from('{"id":"forged"}\n')

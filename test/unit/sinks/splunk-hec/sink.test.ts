@@ -82,7 +82,7 @@ test.each([24, 25])('code %i is success, and the next batches wait longer each t
 })
 
 test('the message of a refused token names its file, which is read again automatically; no other token has that', async () => {
-  const advice = '; put a valid token into /run/secrets/hec; no restart is needed'
+  const advice = '. Put a valid token into /run/secrets/hec; no restart is needed'
   const unknown = hecReply(403, 4, 'Invalid token')
   const messageOf = async (opened: Opened) =>
     deliver(opened).then(String, (error: unknown) => (error as ConnectorError).message)
@@ -92,7 +92,7 @@ test('the message of a refused token names its file, which is read again automat
     return opened
   }
   expect(await messageOf(fromFile([unknown, unknown]))).toBe(
-    `Splunk at splunk:8088 answered 403, code 4 "Invalid token": the token is not known there; check 'token'${advice}`,
+    `Splunk at splunk:8088 answered 403, code 4 "Invalid token": Splunk does not know the token; check 'token'${advice}`,
   )
   expect(await messageOf(fromFile([{ status: 401, body: '' }]))).toContain(`check 'token'${advice}`)
   expect(await messageOf(open([unknown, unknown]))).toMatch(/check 'token'$/)

@@ -700,7 +700,7 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
       {
         ...{ index: 1, code: 'too_large', own: true },
         reason: expect.stringMatching(
-          /^its message has 1\d{3} bytes with its header, more than max_message_bytes \(600\): raise that, or set oversize to split or compact$/,
+          /^its message has 1\d{3} bytes including the syslog header, more than max_message_bytes \(600\)\. Increase max_message_bytes, or set oversize to split or compact; then run auditferry dead-letters retry$/,
         ) as string,
       },
     ],
@@ -718,7 +718,7 @@ test('an entry that may not be sent at its size becomes a dead letter by name, a
     rejected: [
       {
         reason: expect.stringMatching(
-          /^its message has \d+ bytes .* cannot be split: .*: raise max_message_bytes$/,
+          /^its message has \d+ bytes .* cannot be split: .*\. Increase max_message_bytes; then run auditferry dead-letters retry$/,
         ) as string,
       },
     ],

@@ -60,16 +60,16 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
     harness.add(30, START - SECOND)
     const reported = (await untilRest(harness, 100)).flatMap((error) => error?.message ?? [])
     const page =
-      /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page after entry [-0-9a-f]{36} \(take=(\d+)\): (.*)$/
+      /^GET \/api\/v1\/logs\/audit: the reply is not valid JSON: at byte \d+ .*; the page after entry [-0-9a-f]{36} \(take=(\d+)\) (.*)$/
     const pages = reported.flatMap((text) => {
       const [, take, next] = page.exec(text) ?? []
       return take === undefined ? [] : [`${take}: ${next}`]
     })
     const again =
-      'nothing is skipped, it is asked for again, then in smaller pages, until the one entry is found that is at fault'
+      'is not read yet. Nothing is skipped: it is requested again, then in smaller pages, until the one entry is found that is at fault'
     expect(pages.slice(0, 4)).toEqual([...Array<string>(3).fill(`1000: ${again}`), `100: ${again}`])
     expect(pages.at(-1)).toMatch(
-      /^[12]: it stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time$/,
+      /^[12]: stays unreadable while other pages are good: its bytes are quarantined, and what follows is looked for by time$/,
     )
     for (const text of reported) expect(text).toContain('GET /api/v1/logs/audit')
   })

@@ -166,7 +166,7 @@ describe.each(['exclusive', 'inclusive'] as const)('from %s', (from) => {
       expect(harness.reporter.gaps).toBe(1)
       expect(harness.journal.stats().gaps).toBe(1)
       expect(harness.log.lines.find((line) => line.includes('Possible gap'))).toMatch(
-        /Run auditferry backfill over that span now, .* \{"from":"\S+Z","to":"\S+Z"\}$/,
+        /Run the command in "run" now, .*"run":"auditferry backfill --workspace acme --source audit --from \S+Z --to \S+Z"\}$/,
       )
       await wait(harness, 5 * MINUTE)
       await harness.drain()

@@ -166,6 +166,31 @@ describe.each(['exclusive', 'inclusive'] as const)('a cursor that alone answers 
   })
 })
 
+it('an entry whose page alone answers 500 keeps lookback from no late entry, and is waited for only once', async () => {
+  const broken = { id: '', asked: 0 }
+  const { is, wrap } = outage(
+    (kind, url) => kind === 'page' && url.includes(`from=${broken.id}&`),
+    () => {
+      broken.asked++
+      return reply('{"error":"no"}', 500)
+    },
+  )
+  const harness = await openHarness({ wrap, source: { lookbackMs: DAY } })
+  const known = [...harness.add(20, START - 3 * HOUR), ...harness.add(20, START - MINUTE)]
+  broken.id = known[0] ?? ''
+  await harness.drain()
+  is.out = true
+  const late = harness.mock.add({ at: START - 2 * HOUR, visibleAt: START + HOUR }).id
+  await live(harness, START + 7 * HOUR)
+  expect(await harness.ids()).toEqual([...known, late])
+  const before = broken.asked
+  await live(harness, START + 13 * HOUR)
+  expect(broken.asked).toBeGreaterThan(before)
+  // Once in the full lookback, and once in each quick one between them.
+  expect(broken.asked - before).toBeLessThan(10)
+  expect(harness.reporter.gaps).toBe(0)
+})
+
 it('pages that all answer 500 while `search` and `latest` work are an outage: nothing is skipped, however long it lasts', async () => {
   const { is, wrap } = outage(
     (kind) => kind === 'page',

@@ -83,9 +83,9 @@ test('a 500 is the fault of the API: the daemon asks for less, and says that not
     await driven(harness.clock, harness.clock.sleep(10 * MINUTE))
   }
   expect(messages[0]).toMatch(
-    /answered 500: an error at the API; the history from .*: nothing is skipped: the (same window|next request)/,
+    /answered 500: an error at the API; the history from .* is not read yet\. Nothing is skipped: the (same window|next request)/,
   )
-  expect(messages.join('\n')).toMatch(/: the next request is smaller, \d+ min instead of \d+ min/)
+  expect(messages.join('\n')).toMatch(/the next request covers \d+ min instead of \d+ min/)
 })
 
 test('a minute that stays unreadable is one gap, is skipped once others are read, and is read later when it can be', async () => {

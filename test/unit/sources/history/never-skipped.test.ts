@@ -6,7 +6,7 @@ import { eventsFrom, openHistoryHarness } from './harness.ts'
 
 const TODAY = Math.floor(START / DAY) * DAY
 
-test('on a server that counts in milliseconds and has nothing today, all of the past is read once its unit is known', async () => {
+test('on a server that counts in milliseconds and has nothing today, all of the past is read', async () => {
   const harness = await openHistoryHarness({ unit: 'ms', otherUnit: 'empty' })
   const past = [
     ...eventsFrom(historyEvent, TODAY - 6 * DAY, 20, HOUR),
@@ -14,7 +14,7 @@ test('on a server that counts in milliseconds and has nothing today, all of the 
   ]
   harness.server.events = past
   await harness.live(START + 2 * HOUR)
-  expect(await harness.times()).toEqual([])
+  expect((await harness.times()).toSorted((a, b) => a - b)).toEqual(past.map(({ at }) => at * 1000))
   harness.server.events = [...past, historyEvent(harness.clock.now())]
   await harness.live(START + 6 * HOUR)
   expect(harness.state()).toMatchObject({ unit: 'ms', unitSure: true })
