@@ -1,6 +1,7 @@
 // The tables and their migrations, which run as the owner of the schema. The daemon's own role may
 // read and write rows, and empty a partition of the dedup keys, but not change a table.
 import { ConnectorError } from '../../core/errors.ts'
+import { plainName } from './address.ts'
 import { Connection } from './connection.ts'
 import type { PostgresSettings, Queries } from './connection.ts'
 
@@ -155,9 +156,7 @@ const grants = (schema: string, role: string) => `
     END LOOP;
   END $$`
 
-const plainName = /^[a-z_][a-z0-9_]{0,50}$/
-
-/** Names go into statements, which cannot take them as values. */
+/** Throws ConnectorError `config_invalid`. */
 export function assertPlainName(name: string, what: string): void {
   if (plainName.test(name)) return
   throw new ConnectorError(
