@@ -14,7 +14,7 @@ import type { ControlOptions } from '../../control/questions.ts'
 import { shardsAsOne } from '../../control/shards.ts'
 import type { ShardClient } from '../../control/shards.ts'
 import { randomDigits, within } from '../../core/clock.ts'
-import { ConnectorError, isRetried } from '../../core/errors.ts'
+import { ConnectorError } from '../../core/errors.ts'
 import { PostgresStore } from '../../journal/postgres/open.ts'
 import { Replicas } from '../../journal/postgres/replicas.ts'
 import { checkApart } from '../../journal/sqlite/open.ts'
@@ -123,7 +123,7 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
       return runningOf(shards, setup, elsewhere, failing, async (next) => {
         const assigned = replicas.assign(workspacesByKey(next.workspaces), postgres.shards)
         // While the database does not answer, the new configuration waits for it as the old one does.
-        await assigned.catch(throwUnlessRetried)
+        await assigned.catch(unlessAway)
       })
     },
     leave: async () => void (await within(LEAVE_MS, clock, replicas.leave())),
@@ -133,8 +133,8 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
   }
 }
 
-function throwUnlessRetried(error: unknown): void {
-  if (!isRetried(error)) throw error
+function unlessAway(error: unknown): void {
+  if (!(error instanceof ConnectorError) || error.endsLoops) throw error
 }
 
 /** The control socket and the spool would be those of both. */
