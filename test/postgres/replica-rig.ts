@@ -14,7 +14,7 @@ import { acceptAll, healthy, never, reply } from '../unit/app/daemon-rig.ts'
 import type { PostgresServer } from './server.ts'
 
 export const NAMES = ['acme', 'globex', 'initech', 'umbrella']
-/** A batch with an entry of this type is refused. */
+/** An entry of this type is refused. */
 export const POISON = 'user:poison'
 
 let schemas = 0
@@ -39,9 +39,13 @@ export async function openReplicaRig(server: PostgresServer) {
     if (body instanceof Uint8Array) pieces.push(body)
     else for await (const piece of body ?? []) pieces.push(piece)
     const text = Buffer.concat(pieces).toString()
-    const poisoned = text.split('\n').findIndex((line) => line.includes(POISON))
-    if (isPoisonous && poisoned >= 0)
+    const events = text.split('{"time":').slice(1)
+    const poisoned = events.findIndex((event) => event.includes(POISON))
+    if (isPoisonous && poisoned >= 0) {
+      // Splunk has stored those before it.
+      received.push(events.slice(0, poisoned).join('\n'))
       return reply(400, { text: 'Invalid data format', code: 6, 'invalid-event-number': poisoned })
+    }
     received.push(text)
     return acceptAll(request, signal)
   }
@@ -68,6 +72,7 @@ export async function openReplicaRig(server: PostgresServer) {
         workspaces: NAMES.map((name) => ({
           ...{ name, base_url: 'https://api.example.com', api_key: `${name}-key` },
           audit: { interval: '1s', lookback: '0s' },
+          rate_limits: { audit: 3000 },
         })),
         sinks: [
           {
