@@ -82,6 +82,11 @@ export class ConnectorError extends Error {
   get action(): Action {
     return actions[this.code]
   }
+
+  /** Waiting cannot fix it: the loop that meets it ends, and all others of its shard with it. */
+  get endsLoops(): boolean {
+    return this.action === 'exit' || this.action === 'yield'
+  }
 }
 
 /** True for an error that only means: we were asked to stop. */
