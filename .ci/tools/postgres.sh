@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings PostgreSQL and pgbouncer for the suite test:postgres, which starts servers of its own.
+# Brings PostgreSQL and pgbouncer for the suite of test/postgres, which starts servers of its own.
 # May be run again: what is there stays. Where they cannot be had it says so and exits 0: the suite then skips, loudly.
 set -u
 # shellcheck source=.ci/tools/bringing.sh
