@@ -5,11 +5,6 @@ import { describe, expect, test } from 'vitest'
 import { roundsOf } from '../rounds.ts'
 
 const TIMEOUT_MS = 900_000
-/** Types are stripped and modules compiled once for all lots: two thirds of a start. */
-const env = {
-  ...process.env,
-  NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/compiled'),
-}
 
 interface SeedsOfProgram {
   /** in this folder */
@@ -31,7 +26,7 @@ interface Ran {
 function run(program: string, count: number, from: number): Promise<Ran> {
   const path = join(import.meta.dirname, program)
   return new Promise((resolve) => {
-    execFile(process.execPath, [path, String(count), String(from)], { env }, (error, stdout, stderr) => {
+    execFile(process.execPath, [path, String(count), String(from)], (error, stdout, stderr) => {
       resolve({ code: error ? (error.code ?? error.signal ?? 'unknown') : 0, output: stdout + stderr })
     })
   })

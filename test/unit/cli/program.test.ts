@@ -1,4 +1,4 @@
-// The program as a person calls it: exit codes, and what is printed where.
+// The program as a person calls it: exit codes, and what is printed where. Only what needs a process of its own starts one.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,7 +6,9 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { runProgram } from '../../../src/cli/program.ts'
+import { openContext } from './context.ts'
 
 const main = resolve('src/main.ts')
 const fixtures = resolve('test/fixtures/config')
@@ -17,7 +19,15 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-function run(args: readonly string[], env: Record<string, string> = {}, node: readonly string[] = []) {
+/** In this process. */
+async function run(...args: readonly string[]) {
+  const { context, heard } = openContext()
+  const code = await runProgram(args, context)
+  return { code, ...heard() }
+}
+
+/** As a process of its own. */
+function start(args: readonly string[], env: Record<string, string> = {}, node: readonly string[] = []) {
   const inherited = { ...process.env }
   delete inherited['AUDITFERRY_CONFIG']
   const child = spawnSync(process.execPath, [...node, main, ...args], {
@@ -46,7 +56,7 @@ function write(name: string, text: string): string {
 describe('validate', () => {
   test('a valid configuration exits 0 and prints each sink’s assurance', () => {
     const path = write('a.yaml', good())
-    expect(run(['validate', '--config', path])).toEqual({
+    expect(start(['validate', '--config', path])).toEqual({
       code: 0,
       stdout: `${path}
   journal ${join(folder, 'a.db')} (not opened)
@@ -60,22 +70,22 @@ ok: 1 workspace, 3 sinks, 1 warning
     })
   })
 
-  test('an invalid one exits 78 with its faults, without secrets, on standard error only', () => {
-    const { code, stdout, stderr } = run(['validate', '-c', `${fixtures}/invalid-hec-options.yaml`])
+  test('an invalid one exits 78 with its faults, without secrets, on standard error only', async () => {
+    const { code, stdout, stderr } = await run('validate', '-c', `${fixtures}/invalid-hec-options.yaml`)
     expect({ code, stdout }).toEqual({ code: 78, stdout: '' })
     expect(stderr.trim().split('\n')).toHaveLength(4)
     expect(stderr).not.toContain('planted')
   })
 
-  test.each(['validate', 'run'])('renamed keys exit 78 and name the new key: %s', (command) => {
-    const { code, stderr } = run([command, '-c', `${fixtures}/invalid-renamed-keys.yaml`])
+  test.each(['validate', 'run'])('renamed keys exit 78 and name the new key: %s', async (command) => {
+    const { code, stderr } = await run(command, '-c', `${fixtures}/invalid-renamed-keys.yaml`)
     expect(code).toBe(78)
     expect(stderr.match(/\.yaml:\d+:\d+: \S+: was renamed: write \w+ instead$/gm)).toHaveLength(4)
   })
 
-  test('faults of text, references and files are reported together', () => {
+  test('faults of text, references and files are reported together', async () => {
     const path = write('a.yaml', good('${file:/nonexistent/key}').replace(`${folder}/a.db`, folder))
-    const { code, stderr } = run(['validate', '-c', path])
+    const { code, stderr } = await run('validate', '-c', path)
     expect(code).toBe(78)
     expect(stderr).toContain(`${path}:1:18: journal.path: is a folder: expected a file name\n`)
     expect(stderr).toContain(
@@ -83,8 +93,8 @@ ok: 1 workspace, 3 sinks, 1 warning
     )
   })
 
-  test('a missing configuration exits 78', () => {
-    expect(run(['validate', '--config', '/nonexistent/a.yaml'])).toEqual({
+  test('a missing configuration exits 78', async () => {
+    expect(await run('validate', '--config', '/nonexistent/a.yaml')).toEqual({
       code: 78,
       stdout: '',
       stderr:
@@ -93,20 +103,20 @@ ok: 1 workspace, 3 sinks, 1 warning
   })
 
   test('without --config it is the one of the variable, then of the checkout, then the installed one', () => {
-    const { code, stderr } = run(['validate'])
+    const { code, stderr } = start(['validate'])
     expect(code).toBe(78)
     expect(stderr).toMatch(
       /^auditferry: Neither --config nor .* \.\/config\/auditferry\.yaml nor \/etc\/auditferry\/auditferry\.yaml is there: begin with mkdir -p config && auditferry init > config\/auditferry\.yaml, fill it in, then auditferry validate\n$/,
     )
     mkdirSync(join(folder, 'config'))
     write('config/auditferry.yaml', good())
-    expect(run(['validate']).stdout).toMatch(/^\.\/config\/auditferry\.yaml\n/)
-    expect(run(['validate'], { AUDITFERRY_CONFIG: write('b.yaml', good()) }).stdout).toContain('b.yaml\n')
+    expect(start(['validate']).stdout).toMatch(/^\.\/config\/auditferry\.yaml\n/)
+    expect(start(['validate'], { AUDITFERRY_CONFIG: write('b.yaml', good()) }).stdout).toContain('b.yaml\n')
   })
 })
 
-test('schema prints a JSON Schema of the configuration', () => {
-  const { code, stdout } = run(['schema'])
+test('schema prints a JSON Schema of the configuration', async () => {
+  const { code, stdout } = await run('schema')
   expect(code).toBe(0)
   expect(JSON.parse(stdout)).toMatchObject({
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -134,33 +144,33 @@ test.each([
   [['backfill', '--status', '--cancel'], "error: option '--cancel' cannot be used with option '--status'"],
   [['replay', '--cancel', '--status'], "error: option '--cancel' cannot be used with option '--status'"],
   [[], 'Usage: auditferry'],
-])('%j is wrong usage and exits 2', (args, words) => {
-  const { code, stdout, stderr } = run(args)
+])('%j is wrong usage and exits 2', async (args, words) => {
+  const { code, stdout, stderr } = await run(...args)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toContain(words)
 })
 
-test('--version and --help exit 0 on standard output', () => {
-  expect(run(['--version'])).toEqual({
+test('--version and --help exit 0 on standard output', async () => {
+  expect(start(['--version'])).toEqual({
     code: 0,
     stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string,
     stderr: '',
   })
-  expect(run(['validate', '--help'])).toMatchObject({ code: 0, stderr: '' })
-  expect(run(['run', '--help']).stdout).not.toContain('default: false')
+  expect(await run('validate', '--help')).toMatchObject({ code: 0, stderr: '' })
+  expect((await run('run', '--help')).stdout).not.toContain('default: false')
 })
 
 test('files that the program creates are accessible to its user only', () => {
   const tell = 'process.on("exit", () => process.stderr.write(process.umask().toString(8)))'
   expect(
-    run(['--version'], {}, ['--import', `data:text/javascript,${encodeURIComponent(tell)}`]).stderr,
+    start(['--version'], {}, ['--import', `data:text/javascript,${encodeURIComponent(tell)}`]).stderr,
   ).toBe('77')
 })
 
 test('an older Node is reported in one line and exits 1', () => {
   const old =
     'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "22.18.0" } })'
-  const { code, stdout, stderr } = run(['--version'], {}, [
+  const { code, stdout, stderr } = start(['--version'], {}, [
     '--import',
     `data:text/javascript,${encodeURIComponent(old)}`,
   ])
@@ -169,6 +179,19 @@ test('an older Node is reported in one line and exits 1', () => {
     'auditferry needs Node 22.19 or newer, this is 22.18.0: npm ci installs one as node_modules/.bin/node\n',
   )
 })
+
+/** The mock in this process, until the test ends. Resolves with what it prints once it serves. */
+async function serveMock(...args: readonly string[]): Promise<string> {
+  const { context, stop } = openContext()
+  return new Promise((stdout, reject) => {
+    const ended = runProgram(['mock', '--port', '0', '--backlog', '5', ...args], { ...context, stdout })
+    void ended.then((code) => reject(new Error(`it ended with ${code} before it served`)))
+    onTestFinished(async () => {
+      stop.abort()
+      expect(await ended).toBe(0)
+    })
+  })
+}
 
 describe('mock', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)('serves until %s and exits 0', async (signal) => {
@@ -197,45 +220,35 @@ describe('mock', () => {
 
   test('a key from a file works and is not printed', async () => {
     const file = write('key', 'planted-key\n')
-    const child = spawn(process.execPath, [main, 'mock', '--port', '0', '--api-key-file', file])
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    expect(line.toString()).not.toContain('planted')
-    const url = /mock API at (\S+),/.exec(line.toString())?.[1] ?? expect.fail()
+    const line = await serveMock('--api-key-file', file)
+    expect(line).not.toContain('planted')
+    const url = /mock API at (\S+),/.exec(line)?.[1] ?? expect.fail()
     const ask = (key: string) =>
       fetch(`${url}/api/v1/logs/audit/earliest`, { headers: { authorization: `Bearer ${key}` } })
     expect((await ask('planted-key')).status).not.toBe(401)
     expect((await ask('acme-key')).status).toBe(401)
-    child.kill('SIGTERM')
-    await once(child, 'exit')
   })
 
   test('keys with permissions are listed by name, without their secrets', async () => {
     const keys = ['--key', 'siem:planted-1', '--key', 'usage:planted-2:history.usage']
-    const child = spawn(process.execPath, [main, 'mock', '--port', '0', ...keys])
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    expect(line.toString()).toContain('API keys siem, usage,')
-    expect(line.toString()).not.toContain('planted')
-    const url = /mock API at (\S+),/.exec(line.toString())?.[1] ?? expect.fail()
+    const line = await serveMock(...keys)
+    expect(line).toContain('API keys siem, usage,')
+    expect(line).not.toContain('planted')
+    const url = /mock API at (\S+),/.exec(line)?.[1] ?? expect.fail()
     const ask = async (key: string) => {
       const headers = { authorization: `Bearer ${key}` }
       return (await fetch(`${url}/api/v1/logs/audit/earliest`, { headers })).status
     }
     expect([await ask('planted-1'), await ask('planted-2'), await ask('acme-key')]).toEqual([200, 403, 401])
-    child.kill('SIGTERM')
-    await once(child, 'exit')
   })
 
   test('an unusable address exits 1 with the reason', async () => {
-    const child = spawn(process.execPath, [main, 'mock', '--port', '0'])
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    const taken = /:(\d+), workspace/.exec(line.toString())?.[1] ?? expect.fail()
-    expect(run(['mock', '--port', taken])).toEqual({
+    const taken = /:(\d+), workspace/.exec(await serveMock())?.[1] ?? expect.fail()
+    expect(await run('mock', '--port', taken)).toEqual({
       code: 1,
       stdout: '',
       stderr: `mock API: making its past\nauditferry: mock API: cannot listen on 127.0.0.1, port ${taken} (EADDRINUSE): choose others with --host and --port\n`,
     })
-    child.kill('SIGTERM')
-    await once(child, 'exit')
   })
 })
 
@@ -244,7 +257,7 @@ test('a daemon whose listen address is taken exits 1 with one line, so that a su
   await once(server, 'listening')
   const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`
   const path = write('a.yaml', `${good()}server: { listen: "${listen}" }\n`)
-  const { code, stderr } = run(['run', '--config', path])
+  const { code, stderr } = start(['run', '--config', path])
   server.close()
   expect(code).toBe(1)
   expect(
@@ -263,7 +276,7 @@ test('a daemon whose listen address is taken exits 1 with one line, so that a su
 
 test('the error that ends the demo is in its log', () => {
   // An address reserved for documentation: no machine has it.
-  const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', '192.0.2.1:9464'])
+  const { code, stderr } = start(['demo', '--data', join(folder, 'data'), '--listen', '192.0.2.1:9464'])
   expect(code).toBe(1)
   const errors = stderr.split('\n').filter((line) => line.includes('"level":"error"'))
   expect(errors.map((line) => JSON.parse(line) as unknown)).toMatchObject([
@@ -275,8 +288,8 @@ test('the error that ends the demo is in its log', () => {
 })
 
 describe('a first configuration', () => {
-  test('init prints a configuration that is valid once its secrets exist', () => {
-    const { code, stdout } = run(['init', '--sink', 'stdout,splunk_hec'])
+  test('init prints a configuration that is valid once its secrets exist', async () => {
+    const { code, stdout } = await run('init', '--sink', 'stdout,splunk_hec')
     expect(code).toBe(0)
     const key = write('key', 'a-key')
     chmodSync(key, 0o400)
@@ -284,25 +297,25 @@ describe('a first configuration', () => {
       .replaceAll(/\/run\/secrets\/\S+(?=})/g, key)
       .replace(/path: \/var\/lib\/auditferry(\S+)/, `path: ${folder}$1\n  max_bytes: 1MiB`)
     const path = write('first.yaml', text)
-    expect(run(['validate', '--config', path])).toMatchObject({ code: 0, stderr: '' })
+    expect(await run('validate', '--config', path)).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('init of an unknown sink type is wrong usage, and lists the known types', () => {
-    const { code, stderr } = run(['init', '--sink', 'kafka'])
+  test('init of an unknown sink type is wrong usage, and lists the known types', async () => {
+    const { code, stderr } = await run('init', '--sink', 'kafka')
     expect(code).toBe(2)
     expect(stderr).toBe(
       'error: --sink kafka: there is no such type; known types: stdout, file, splunk_hec, syslog, s3\n',
     )
   })
 
-  test('init of one type twice is wrong usage, since both would have the same name', () => {
-    const { code, stdout, stderr } = run(['init', '--sink', 'file,file'])
+  test('init of one type twice is wrong usage, since both would have the same name', async () => {
+    const { code, stdout, stderr } = await run('init', '--sink', 'file,file')
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^error: --sink contains a value twice: list each once; a second sink of a type/)
   })
 
-  test('config print shows the configuration in force: defaults filled in, secrets masked', () => {
-    const { code, stdout } = run(['config', 'print', '--config', write('a.yaml', good())])
+  test('config print shows the configuration in force: defaults filled in, secrets masked', async () => {
+    const { code, stdout } = await run('config', 'print', '--config', write('a.yaml', good()))
     expect(code).toBe(0)
     expect(stdout).toContain('dedup_retention: 35d')
     expect(stdout).toContain('token: "***"')
@@ -311,8 +324,8 @@ describe('a first configuration', () => {
 })
 
 describe('completion', () => {
-  const complete = (...words: readonly string[]) => {
-    const script = write('complete', run(['completion', 'bash']).stdout)
+  const complete = async (...words: readonly string[]) => {
+    const script = write('complete', (await run('completion', 'bash')).stdout)
     const line = `source ${script}; COMP_WORDS=(auditferry ${words.join(' ')}); COMP_CWORD=${words.length}; _auditferry; echo "\${COMPREPLY[*]}"`
     return spawnSync('bash', ['-c', line], { encoding: 'utf8' }).stdout.trim()
   }
@@ -327,8 +340,8 @@ describe('completion', () => {
     [['init', '--sink', 'spl'], 'splunk_hec'],
     [['replay', '--only', 'j'], 'journal'],
     [['api', 'vault.up'], 'vault.upload'],
-  ])('bash completes %j to %s', (words, whole) => {
-    expect(complete(...words)).toBe(whole)
+  ])('bash completes %j to %s', async (words, whole) => {
+    expect(await complete(...words)).toBe(whole)
   })
 
   const hasZsh = spawnSync('zsh', ['--version']).status === 0
@@ -336,8 +349,8 @@ describe('completion', () => {
   test.runIf(hasZsh).each([
     [['dead-letters', 'dr'], 'drop'],
     [['init', '--sink', 'spl'], 'splunk_hec'],
-  ])('zsh completion of %j offers %s', (words, whole) => {
-    const script = write('complete', run(['completion', 'zsh']).stdout)
+  ])('zsh completion of %j offers %s', async (words, whole) => {
+    const script = write('complete', (await run('completion', 'zsh')).stdout)
     const asked = `COMP_WORDS=(auditferry ${words.join(' ')}); COMP_CWORD=${words.length}; _auditferry; echo "\${COMPREPLY[*]}"`
     const line = `autoload -U compinit; compinit -u -D; source ${script}; ask() { setopt localoptions ksharrays; ${asked}; }; ask`
     const { stdout, stderr } = spawnSync('zsh', ['-fc', line], { encoding: 'utf8' })
@@ -345,16 +358,16 @@ describe('completion', () => {
     expect(stdout.trim().split(' ')).toContain(whole)
   })
 
-  test('the zsh script uses no reserved name of zsh, and no length that zsh cannot compute', () => {
-    const { stdout } = run(['completion', 'zsh'])
+  test('the zsh script uses no reserved name of zsh, and no length that zsh cannot compute', async () => {
+    const { stdout } = await run('completion', 'zsh')
     expect(stdout).not.toMatch(/\b(?:path|words|status|argv)=/)
     expect(stdout).not.toMatch(/:[A-Z_]+-1\}/)
   })
 
-  test('each supported shell has a script, and any other is wrong usage', () => {
+  test('each supported shell has a script, and any other is wrong usage', async () => {
     for (const shell of ['bash', 'zsh', 'fish'])
-      expect(run(['completion', shell]).stdout).toMatch(/dead-letters[^]*splunk_hec/)
-    expect(run(['completion', 'csh'])).toMatchObject({ code: 2, stdout: '' })
+      expect((await run('completion', shell)).stdout).toMatch(/dead-letters[^]*splunk_hec/)
+    expect(await run('completion', 'csh')).toMatchObject({ code: 2, stdout: '' })
   })
 })
 
@@ -384,22 +397,29 @@ describe('output that cannot be written', () => {
 })
 
 describe('wrong usage', () => {
-  test('a timeout without --once', () => {
-    const { code, stderr } = run(['run', '--timeout', '5m', '--config', write('a.yaml', good())])
+  test('a timeout without --once', async () => {
+    const { code, stderr } = await run('run', '--timeout', '5m', '--config', write('a.yaml', good()))
     expect(code).toBe(2)
     expect(stderr).toContain('--timeout needs --once')
   })
 
-  test.each(['0s', '10', 'soon'])('a timeout of %s', (timeout) => {
-    const { code, stderr } = run(['run', '--once', '--timeout', timeout, '--config', write('a.yaml', good())])
+  test.each(['0s', '10', 'soon'])('a timeout of %s', async (timeout) => {
+    const { code, stderr } = await run(
+      'run',
+      '--once',
+      '--timeout',
+      timeout,
+      '--config',
+      write('a.yaml', good()),
+    )
     expect([code, stderr]).toEqual([
       2,
       `auditferry: --timeout ${timeout}: expected a duration such as 90s or 10m\n`,
     ])
   })
 
-  test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo with the listen address %s', (listen) => {
-    const { code, stderr } = run(['demo', '--data', join(folder, 'data'), '--listen', listen])
+  test.each(['x', 'host', '127.0.0.1:99999', ':1'])('a demo with the listen address %s', async (listen) => {
+    const { code, stderr } = await run('demo', '--data', join(folder, 'data'), '--listen', listen)
     expect(code).toBe(2)
     expect(stderr).toContain('Expected host:port, such as 127.0.0.1:9464')
     expect(stderr).not.toContain('.yaml')
