@@ -301,7 +301,7 @@ class Running {
     while (!signal.aborted) {
       const more = await journal.prune().catch((error: unknown) => {
         // A disk too full even to delete: writes that wait for space are retried.
-        if (error instanceof ConnectorError && !error.endsLoops) return false
+        if (isRetried(error)) return false
         throw error
       })
       await environment.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)

@@ -7,7 +7,7 @@ import { keyIdOf } from '../config/workspace.ts'
 import type { Journal } from '../contracts/journal.ts'
 import { FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
 import { within } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import { openMemoryBudgets } from '../core/memory-budget.ts'
 import type { MemoryBudgets } from '../core/memory-budget.ts'
 import type { ShardsByWorkspace } from '../journal/postgres/assignment.ts'
@@ -261,7 +261,7 @@ export class Shards {
         }
       } catch (error) {
         // The turns log it.
-        if (!(error instanceof ConnectorError) || error.endsLoops) throw error
+        if (!isRetried(error)) throw error
       }
       await clock.sleep(QUESTIONS_MS, signal)
     }

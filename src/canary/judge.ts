@@ -142,7 +142,7 @@ export function delayAfter(
   { log, reporter, random, intervalMs }: FailureContext,
   failures: FailureBackoff,
 ): number {
-  if (!(error instanceof ConnectorError) || error.endsLoops) throw error
+  if (!isRetried(error)) throw error
   const { count, logDue } = failures.next(error)
   const { code, message, action } = error
   if (logDue)

@@ -207,7 +207,7 @@ export function logFailure(
   error: unknown,
   delayOf: (failure: ConnectorError, count: number) => number,
 ): Failure {
-  if (!(error instanceof ConnectorError) || error.endsLoops) throw error
+  if (!isRetried(error)) throw error
   const { count, logDue } = failures.next(error)
   const delayMs = delayOf(error, count)
   const next = delayMs > 0 ? { nextTrySeconds: Math.ceil(delayMs / 1000) } : {}

@@ -223,7 +223,7 @@ export async function keepUnlessStopped(
       progress.error = undefined
       return true
     } catch (error) {
-      if (!(error instanceof ConnectorError) || error.endsLoops) throw error
+      if (!isRetried(error)) throw error
       progress.error = error
       await clock.sleep(TRY_AGAIN_MS, signal)
     }

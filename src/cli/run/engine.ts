@@ -14,7 +14,7 @@ import type { ControlOptions } from '../../control/questions.ts'
 import { shardsAsOne } from '../../control/shards.ts'
 import type { ShardClient } from '../../control/shards.ts'
 import { randomDigits, within } from '../../core/clock.ts'
-import { ConnectorError } from '../../core/errors.ts'
+import { ConnectorError, isRetried } from '../../core/errors.ts'
 import { PostgresStore } from '../../journal/postgres/open.ts'
 import { Replicas } from '../../journal/postgres/replicas.ts'
 import { checkApart } from '../../journal/sqlite/open.ts'
@@ -134,7 +134,7 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
 }
 
 function unlessAway(error: unknown): void {
-  if (!(error instanceof ConnectorError) || error.endsLoops) throw error
+  if (!isRetried(error)) throw error
 }
 
 /** The control socket and the spool would be those of both. */
