@@ -199,7 +199,10 @@ export class Shards {
       if (!journal) return
       const app = await this.#open(shard, journal, environment)
       this.#apps.set(shard, app)
-      if (signal.aborted) return await app.stop()
+      if (signal.aborted) {
+        await app.stop()
+        return
+      }
       if (this.#row(shard)?.lapsed === true) this.#gauges.takeovers.inc()
       app.run().catch((error: unknown) => void this.#over(shard, error))
     } catch (error) {

@@ -4,7 +4,7 @@ import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/r
 import { backoffMs } from '../core/backoff.ts'
 import type { FailureBackoff } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { stageOf, stagesOf, undelivered } from './round.ts'
 import type { CanaryMemory, Destination, Round } from './round.ts'

@@ -126,7 +126,7 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
         await assigned.catch(unlessAway)
       })
     },
-    leave: async () => void (await within(LEAVE_MS, clock, replicas.leave())),
+    leave: () => within(LEAVE_MS, clock, replicas.leave()),
     async close() {
       await Promise.all([replicas.close(), store.close()])
     },
