@@ -31,7 +31,7 @@ export type SharedByReplicas = Pick<
   'holder' | 'assign' | 'view' | 'report' | 'reports' | 'questions' | 'answer'
 >
 
-export interface ShardStore {
+interface ShardStore {
   /** undefined: another replica holds it */
   acquire(shard: number, options: JournalOptions): Promise<Journal | undefined>
 }

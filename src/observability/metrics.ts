@@ -252,7 +252,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     },
     async values() {
       refresh()
-      return (await registry.getMetricsAsJSON()) as MetricValues
+      return await registry.getMetricsAsJSON()
     },
   }
 }
@@ -293,7 +293,7 @@ export async function endedCounters(
   const counters = (await shard.values()).filter(
     ({ type }) => String(type) === 'counter' || String(type) === 'histogram',
   )
-  return (await aggregated([before, counters]).getMetricsAsJSON()) as MetricValues
+  return await aggregated([before, counters]).getMetricsAsJSON()
 }
 
 const aggregated = (parts: readonly MetricValues[]) =>
