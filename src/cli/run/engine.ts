@@ -128,7 +128,7 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
     },
     leave: () => within(LEAVE_MS, clock, replicas.leave()),
     async close() {
-      await Promise.all([replicas.close(), store.close()])
+      await within(LEAVE_MS, clock, Promise.all([replicas.close(), store.close()]))
     },
   }
 }
