@@ -128,17 +128,17 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
       return runningOf(shards, setup, elsewhere, failing, async (next) => {
         const assigned = replicas.assign(workspacesByKey(next.workspaces), postgres.shards)
         // While the database does not answer, the new configuration waits for it as the old one does.
-        await assigned.catch(throwUnlessRetried)
+        await assigned.catch(unlessAway)
       })
     },
-    leave: async () => void (await within(LEAVE_MS, clock, replicas.leave())),
+    leave: () => within(LEAVE_MS, clock, replicas.leave()),
     async close() {
-      await Promise.all([replicas.close(), store.close()])
+      await within(LEAVE_MS, clock, Promise.all([replicas.close(), store.close()]))
     },
   }
 }
 
-function throwUnlessRetried(error: unknown): void {
+function unlessAway(error: unknown): void {
   if (!isRetried(error)) throw error
 }
 
