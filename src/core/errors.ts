@@ -82,12 +82,11 @@ export class ConnectorError extends Error {
   get action(): Action {
     return actions[this.code]
   }
-
-  /** Waiting cannot fix it: the loop that meets it ends, and all others of its shard with it. */
-  get endsLoops(): boolean {
-    return this.action === 'exit' || this.action === 'yield'
-  }
 }
+
+/** False: the loop that met it ends with it, and all others of its shard. A bug is no ConnectorError. */
+export const isRetried = (error: unknown): error is ConnectorError =>
+  error instanceof ConnectorError && error.action !== 'exit' && error.action !== 'yield'
 
 /** True for an error that only means: we were asked to stop. */
 export function isAbort(error: unknown): boolean {

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { ConnectorError } from '../../src/core/errors.ts'
 import { PostgresStore } from '../../src/journal/postgres/open.ts'
-import { migrate } from '../../src/journal/postgres/schema.ts'
+import { SCHEMA_VERSION, migrate } from '../../src/journal/postgres/schema.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import {
   DAY_MS,
@@ -499,7 +499,12 @@ given('servers and schemas', () => {
     await secure.query("CREATE ROLE changing LOGIN SUPERUSER PASSWORD 'first'")
     let password = 'first'
     let asked = 0
-    const settings = { url: secure.url('changing'), password: async () => (asked++, password) }
+    const settings = {
+      get url() {
+        asked++
+        return secure.url(`changing:${password}`)
+      },
+    }
     await migrate({ settings, schema: 'journal' })
     const options = { schema: 'journal', holder: 'one', termMs: 60_000, clock: systemClock, log: logOf() }
     const store = new PostgresStore({ settings, ...options })
@@ -522,7 +527,7 @@ given('servers and schemas', () => {
 
     const url = (host: string) => `postgres://owner@${host}:${secure.port}/postgres`
     const migrated = (host: string, ca: string) =>
-      migrate({ settings: { url: url(host), tls: { ca } }, schema: 'journal' }).catch(
+      migrate({ settings: { url: url(host), tls: async () => ({ ca }) }, schema: 'journal' }).catch(
         (error: unknown) => error,
       )
     expect(await migrated('localhost', authority.cert)).toBe(0)
@@ -556,7 +561,7 @@ given('servers and schemas', () => {
     await server.query('CREATE ROLE daemon LOGIN')
     await server.query('CREATE DATABASE roles OWNER migrator')
     const settings = { url: server.url('migrator', 'roles') }
-    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(1)
+    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(SCHEMA_VERSION)
     expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(0)
     const journal = await opened({ url: server.url('daemon', 'roles') })
     await journal.append(part([spec(1)]))

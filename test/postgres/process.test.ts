@@ -49,9 +49,19 @@ function stoppable(): Clock & { stop(): void; goOn(): void } {
   }
 }
 
-type Replica = ReturnType<typeof start>
+interface Replica {
+  readonly holder: string
+  shards: Shards
+  /** the run of its first shards */
+  readonly running: Promise<void>
+  readonly clock: ReturnType<typeof stoppable>
+  readonly shared: Replicas
+  /** Its shards anew, as at a reload. */
+  readonly open: (startedAt?: number) => Shards
+  stop(): Promise<void>
+}
 
-function start(holder: string, config = rig.config(), url = server.url()) {
+function start(holder: string, config = rig.config(), url = server.url()): Replica {
   const clock = stoppable()
   const place = { settings: { url }, schema: rig.schema, holder, termMs: LEASE_MS, clock }
   const store = new PostgresStore({ ...place, log: logOf(rig.sentences) })
@@ -69,8 +79,8 @@ function start(holder: string, config = rig.config(), url = server.url()) {
   const shards = open()
   const running = shards.run()
   running.catch(() => undefined)
-  const replica = {
-    ...{ holder, shards, running, clock, shared, store, open },
+  const replica: Replica = {
+    ...{ holder, shards, running, clock, shared, open },
     async stop() {
       clock.goOn()
       await Promise.all([shared.leave(), replica.shards.stop()])

@@ -34,11 +34,7 @@ export async function openReplicaRig(server: PostgresServer) {
   let isPoisonous = true
 
   const receiver: Transport = async (request, signal) => {
-    const { body } = request
-    const pieces: Uint8Array[] = []
-    if (body instanceof Uint8Array) pieces.push(body)
-    else for await (const piece of body ?? []) pieces.push(piece)
-    const text = Buffer.concat(pieces).toString()
+    const text = Buffer.from(request.body ?? []).toString()
     const events = text.split('{"time":').slice(1)
     const poisoned = events.findIndex((event) => event.includes(POISON))
     if (isPoisonous && poisoned >= 0) {
