@@ -22,6 +22,7 @@ import { bundle } from './bundle.ts'
 import { backfill } from './backfill.ts'
 import { configPrint, init, schema } from './config.ts'
 import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './records/quarantine.ts'
+import { journalMigrate } from './journal.ts'
 import { reconcile } from './reconcile/reconcile.ts'
 import { replay } from './replay/replay.ts'
 import { run } from './run/run.ts'
@@ -102,6 +103,21 @@ const quarantineCommands: readonly CommandSpec[] = [
     summary: 'write quarantined elements to a new file, as JSON lines with the bytes in base64 (mode 0600)',
     options: (command) => toFile(chosenQuarantine(command)),
     run: exportQuarantine,
+  },
+]
+
+const journalCommands: readonly CommandSpec[] = [
+  {
+    name: 'migrate',
+    summary: 'bring the tables of a journal in PostgreSQL to the version of this program',
+    options: (command) =>
+      withConfig(command)
+        .option(
+          '--owner-url-file <file>',
+          'file with the URL of the owner of the tables (default: journal.postgres.url)',
+        )
+        .option('--runtime-role <role>', 'role of the daemon, which gets the rights that it needs'),
+    run: journalMigrate,
   },
 ]
 
@@ -221,6 +237,7 @@ export const specs: readonly CommandSpec[] = [
     options: (command) => toFile(withConfig(command)),
     run: bundle,
   },
+  { name: 'journal', summary: 'work on the journal itself', commands: journalCommands },
   {
     name: 'config',
     summary: 'show the effective configuration',
