@@ -89,7 +89,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* Replicas go to several nodes where there are some: a lost node is to take as few shards with it as can be. */}}
+{{/* Replicas go to several nodes where there are some, so that a lost node takes few shards with it. */}}
 {{- define "auditferry.spread" -}}
 {{- if .Values.topologySpreadConstraints }}
 {{- toYaml .Values.topologySpreadConstraints }}
