@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runProgram } from '../../../src/cli/program.ts'
+import { configOrAddress } from '../../../src/cli/shared/journal.ts'
+import { basePath } from '../../../src/config/journal.ts'
 import { openContext } from './context.ts'
 
 let folder: string
@@ -56,6 +58,17 @@ describe('a command that needs the journal', () => {
     expect(stderr).toMatch(/no daemon runs on \S+: no answer at \S+\.sock/)
     write('postgres: { url: "postgres://ferry:hidden@db.example.com/audit" }', 'nonsense: 1\n')
     expect((await run('status')).stderr).toContain('nonsense')
+  })
+
+  test('an invalid file still leads to the socket of its database', () => {
+    const { context } = openContext()
+    const place = () => basePath(configOrAddress(file, context).place)
+    const before = place()
+    expect(`${before}.sock`).toMatch(socket)
+    writeFileSync(join(folder, 'url'), 'postgres://other:rotated@db.example.com/audit')
+    write('postgres: { url: "${file:url}", shards: none }', 'nonsense: 1\n')
+    expect(configOrAddress(file, context).faults?.message).toContain('nonsense')
+    expect(place()).toBe(before)
   })
 
   test('a bundle names the database, without its password', async () => {
