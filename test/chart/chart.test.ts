@@ -82,7 +82,8 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
 
   it.each([
     [{ replicaCount: 1 }, 'replicaCount'],
-    [{ replicas: 2 }, 'replicas'],
+    [{ replicas: -1 }, 'replicas'],
+    [{ journal: { engine: 'mysql' } }, 'engine'],
     [{ image: { tagg: '1' } }, 'tagg'],
     [{ image: { digest: 'sha256:short' } }, 'digest'],
     [{ persistence: { accessModes: ['ReadWriteMany'] } }, 'accessModes'],
@@ -99,12 +100,41 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     expect(code).toBe(1)
   })
 
+  const postgres = { url: '${env:DATABASE}' }
   const workspace = { name: 'acme', base_url: 'https://api.example.com', api_key: '${env:KEY}', audit: {} }
   it.each([
     [{ config: null }, 'there is no configuration: write it under `config`'],
     [
       { existingConfig: { secret: 's' } },
       'config and existingConfig.secret are set at once: keep one of them',
+    ],
+    [
+      { replicas: 2 },
+      'replicas is 2, and a journal on a volume belongs to one process: set it to 1, or keep the journal in PostgreSQL',
+    ],
+    [
+      { journal: { engine: 'postgres' } },
+      'journal.engine is postgres, and config says otherwise: leave it out',
+    ],
+    [
+      { config: { journal: { postgres } }, journal: { engine: 'sqlite' } },
+      'journal.engine is sqlite, and config says otherwise: leave it out',
+    ],
+    [
+      { config: { journal: { postgres: { url: 'postgres://user:password@db/audit' } } } },
+      'config.journal.postgres.url stands in the clear, and would in a ConfigMap',
+    ],
+    [
+      { config: { journal: { postgres } }, persistence: { existingClaim: 'a' } },
+      'the journal is in PostgreSQL: the claim would not be used; leave it out',
+    ],
+    [
+      { config: { journal: { postgres } }, updateStrategy: { type: 'OnDelete' } },
+      'updateStrategy.type is OnDelete, which a Deployment does not know',
+    ],
+    [
+      { config: { journal: { postgres } } },
+      'config.sinks[0].path is /var/lib/auditferry/entries.ndjson: the root file system is read-only; mount a volume there',
     ],
     [{ config: { sinks: null } }, 'config.sinks is missing: set a list with at least one item'],
     [
@@ -168,6 +198,16 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     )
     expect(plain).toContain('WARNING: secrets.data lies in the release')
     expect(plain).not.toContain('there is no volume')
+    const several = notes({
+      config: {
+        journal: { postgres },
+        sinks: [{ name: 'console', type: 'syslog', address: 'tls://syslog.example.com:6514' }],
+      },
+    })
+    expect(several).toContain('exec deployment/release-auditferry -- auditferry status')
+    expect(several).toContain('`auditferry journal migrate` makes its schema')
+    expect(several).toContain('replicas is 1: while that pod is away, nothing is read')
+    expect(several).not.toContain('there is no volume')
     const bare = notes({ persistence: { enabled: false }, resources: null, replicas: 0 })
     expect(bare).toContain('WARNING: there is no volume')
     expect(bare).toContain('WARNING: the pod has neither requests nor limits')
@@ -224,7 +264,8 @@ describe.skipIf(missing !== undefined)('the chart', () => {
       const moved = text.replaceAll(/\/(run\/secrets|var\/lib)\/auditferry/g, `${here}/$1`)
       for (const [, path = ''] of moved.matchAll(/\$\{file:([^}]+)\}/g)) {
         mkdirSync(dirname(path), { recursive: true })
-        writeFileSync(path, 'not-a-real-secret', { mode: 0o400 })
+        const secret = path.endsWith('/postgres') ? 'postgres://user:password@db/audit' : 'not-a-real-secret'
+        writeFileSync(path, secret, { mode: 0o400 })
       }
       mkdirSync(join(here, 'var/lib'), { recursive: true })
       writeFileSync(join(here, 'auditferry.yaml'), moved)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 interface Query {
   readonly title: string
   readonly expr: string
-  /** It shows something optional: a canary that is switched off. */
+  /** It shows something optional: a canary that is switched off, shards of a database. */
   readonly mayBeEmpty: boolean
 }
 
@@ -39,7 +39,7 @@ export function dashboardQueries(): readonly Query[] {
     expr === undefined ? [] : [{ title: name, expr }],
   )
   return [
-    ...ofPanels.map((query) => ({ ...query, mayBeEmpty: query.expr.includes('auditferry_canary_') })),
+    ...ofPanels.map((query) => ({ ...query, mayBeEmpty: /auditferry_(canary|shard)_/.test(query.expr) })),
     ...ofAnnotations.map((query) => ({ ...query, mayBeEmpty: true })),
   ].map((query) => ({ ...query, expr: filled(query.expr) }))
 }

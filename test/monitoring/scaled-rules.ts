@@ -25,12 +25,16 @@ function shorter(duration: string): string {
 
 /** The pauses of a daemon are no shorter for it: with a refused key it asks once a minute, and within ten seconds maybe not at all. */
 const refused = /code=~"401\|403"\}\[\d+m\]/
-const parts = new RegExp(`${refused.source}|"[^"]*"|\\[(\\d+[smhd])\\]|\\b\\d+(?:\\.\\d+)?\\b`, 'g')
+const parts = new RegExp(
+  `${refused.source}|"[^"]*"|\\[(\\d+[smhd])\\]|offset (\\d+[smhd])|\\b\\d+(?:\\.\\d+)?\\b`,
+  'g',
+)
 
 /** Text in quotes stays; a number from 60 on is seconds, as the head of rules.yaml says. */
 function shorterIn(expr: string): string {
-  return expr.replaceAll(parts, (found, range: string | undefined) => {
+  return expr.replaceAll(parts, (found, range: string | undefined, offset: string | undefined) => {
     if (range !== undefined) return `[${shorter(range)}]`
+    if (offset !== undefined) return `offset ${shorter(offset)}`
     const seconds = Number(found)
     return seconds >= 60 ? String(seconds / SCALE) : found
   })

@@ -74,6 +74,15 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{/* "yes" where the journal is in PostgreSQL: several replicas, none of which has a volume. */}}
+{{- define "auditferry.postgres" -}}
+{{- if or (eq .Values.journal.engine "postgres") ((.Values.config | default dict).journal | default dict).postgres }}yes{{ end }}
+{{- end }}
+
+{{- define "auditferry.workload" -}}
+{{- if include "auditferry.postgres" . }}deployment{{ else }}statefulset{{ end }}/{{ include "auditferry.fullname" . }}
+{{- end }}
+
 {{- define "auditferry.claimName" -}}
 {{- default (printf "data-%s-0" (include "auditferry.fullname" .)) .Values.persistence.existingClaim }}
 {{- end }}
@@ -129,8 +138,14 @@ imagePullSecrets:
 
 {{/* No subPath anywhere: what is mounted so never changes while the pod lives. */}}
 {{- define "auditferry.mounts" -}}
+{{- if include "auditferry.postgres" . -}}
+{{- /* For the control socket, and for what an s3 sink compresses. */ -}}
+- name: tmp
+  mountPath: /tmp
+{{- else -}}
 - name: data
   mountPath: {{ .Values.persistence.mountPath }}
+{{- end }}
 - name: config
   mountPath: /etc/auditferry
   readOnly: true

@@ -14,6 +14,19 @@
 {{- if $v.config }}
 {{- $faults = concat $faults (include "auditferry.configFaults" . | fromYamlArray) }}
 {{- end }}
+{{- $postgres := include "auditferry.postgres" . }}
+{{- if and (gt (int $v.replicas) 1) (not $postgres) }}
+{{- $faults = append $faults (printf "replicas is %d, and a journal on a volume belongs to one process: set it to 1, or keep the journal in PostgreSQL (config.journal.postgres; with existingConfig also journal.engine: postgres)" (int $v.replicas)) }}
+{{- end }}
+{{- if and $v.config $v.journal.engine (ne $v.journal.engine (ternary "postgres" "sqlite" (not (empty ($v.config.journal | default dict).postgres)))) }}
+{{- $faults = append $faults (printf "journal.engine is %s, and config says otherwise: leave it out, it is for existingConfig" $v.journal.engine) }}
+{{- end }}
+{{- if and $postgres $v.persistence.existingClaim }}
+{{- $faults = append $faults "persistence.existingClaim is set, but the journal is in PostgreSQL: the claim would not be used; leave it out" }}
+{{- end }}
+{{- if and $postgres (ne $v.updateStrategy.type "RollingUpdate") }}
+{{- $faults = append $faults (printf "updateStrategy.type is %s, which a Deployment does not know: leave it out" $v.updateStrategy.type) }}
+{{- end }}
 {{- if and $v.serviceMonitor.enabled $v.podMonitor.enabled }}
 {{- $faults = append $faults "serviceMonitor and podMonitor are both enabled, each series would be there twice: disable one" }}
 {{- end }}
@@ -39,6 +52,7 @@
 {{- $faults := list }}
 {{- $v := .Values }}
 {{- $c := $v.config }}
+{{- $postgres := ($c.journal | default dict).postgres }}
 {{- $root := printf "%s/" (trimSuffix "/" $v.persistence.mountPath) }}
 {{- range $key := list "workspaces" "sinks" }}
 {{- if not (get $c $key) }}
@@ -48,6 +62,11 @@
 {{- if hasKey ($c.server | default dict) "listen" }}
 {{- $faults = append $faults "config.server.listen is set: probes and services would not follow it; set server.address and server.port of the values instead" }}
 {{- end }}
+{{- with $postgres }}
+{{- if and .url (not (contains "${" (toString .url))) }}
+{{- $faults = append $faults (printf "config.journal.postgres.url stands in the clear, and would in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $v.secrets.mountPath) }}
+{{- end }}
+{{- else }}
 {{- with ($c.journal | default dict).path }}
 {{- if not (hasPrefix $root .) }}
 {{- $faults = append $faults (printf "config.journal.path is %s, outside the volume: leave it out, or use a path under %s" . $root) }}
@@ -56,14 +75,16 @@
 {{- if and (not ($c.journal | default dict).path) (ne $root "/var/lib/auditferry/") }}
 {{- $faults = append $faults (printf "persistence.mountPath is %s, but the journal goes to /var/lib/auditferry: set config.journal.path to %sauditferry.db" $v.persistence.mountPath $root) }}
 {{- end }}
-{{- $writable := list $root }}
+{{- end }}
+{{- $writable := empty $postgres | ternary (list $root) list }}
 {{- range $v.extraVolumeMounts }}{{ $writable = append $writable (printf "%s/" (trimSuffix "/" .mountPath)) }}{{ end }}
 {{- range $i, $sink := $c.sinks }}
 {{- if and (kindIs "map" $sink) (eq (toString $sink.type) "file") $sink.path }}
 {{- $inside := false }}
 {{- range $writable }}{{ if hasPrefix . (toString $sink.path) }}{{ $inside = true }}{{ end }}{{ end }}
 {{- if not $inside }}
-{{- $faults = append $faults (printf "config.sinks[%d].path is %s: the root file system is read-only; use a path under %s, or mount a volume there with extraVolumes and extraVolumeMounts" $i (toString $sink.path) $root) }}
+{{- $where := empty $postgres | ternary (printf "use a path under %s, or " $root) "" }}
+{{- $faults = append $faults (printf "config.sinks[%d].path is %s: the root file system is read-only; %smount a volume there with extraVolumes and extraVolumeMounts" $i (toString $sink.path) $where) }}
 {{- end }}
 {{- end }}
 {{- range $key := list "token" "secret_access_key" }}

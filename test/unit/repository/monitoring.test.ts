@@ -26,13 +26,13 @@ const { groups } = parse(read('monitoring/rules.yaml')) as { groups: { rules: Ru
 const rules = groups.flatMap((group) => group.rules)
 const alerts = rules.flatMap((rule) => (rule.alert === undefined ? [] : [{ ...rule, name: rule.alert }]))
 const recorded = rules.flatMap(({ record }) => record ?? [])
-const expectations = ['rules.test.yaml', 'weekend.test.yaml'].flatMap((file) => {
+const expectations = ['rules.test.yaml', 'weekend.test.yaml', 'replicas.test.yaml'].flatMap((file) => {
   const { tests } = parse(read(`monitoring/${file}`)) as { tests: { alert_rule_test?: Expectation[] }[] }
   return tests.flatMap((each) => each.alert_rule_test ?? [])
 })
 const queries = dashboardQueries()
 
-/** Of a daemon with one source and one sink. */
+/** Of a daemon with one source and one sink, which is a replica too. */
 async function exposed(): Promise<string> {
   const metrics = openMetrics({ version: '1.2.3' })
   const registry = openStatusRegistry({
@@ -41,6 +41,7 @@ async function exposed(): Promise<string> {
     journalStats: () => fakeStats,
     version: '1.2.3',
   })
+  metrics.shards().held.set({ shard: 1 }, 1)
   registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
   registry.sink('archive', 'file', 'stored')
   return metrics.render()
@@ -124,7 +125,7 @@ describe('the dashboard', () => {
 
   test('has the required rows and variables', () => {
     const rows = dashboard.panels.filter(({ type }) => type === 'row').map(({ title }) => title)
-    expect(rows).toEqual(['Overview', 'Sources', 'Sinks', 'Journal', 'Canary', 'Process'])
+    expect(rows).toEqual(['Overview', 'Sources', 'Sinks', 'Journal', 'Shards', 'Canary', 'Process'])
     expect(dashboard.templating.list.map(({ name }) => name)).toEqual([
       'datasource',
       'job',
@@ -165,7 +166,7 @@ test('rules and dashboard use only series that are exposed, recorded or in metri
 
 test('rules and dashboard select and group by closed labels only', () => {
   const closed =
-    'job instance workspace source sink state outcome code reason kind stage le alertname alertstate'.split(
+    'job instance pod workspace source sink shard state outcome code reason kind stage le alertname alertstate'.split(
       ' ',
     )
   for (const expr of [...rules, ...queries].map((each) => each.expr)) {
