@@ -40,7 +40,8 @@ function rows(shape: Shape, prefix: string): string[] {
     const cells = [code(name), value, inner.description ?? '']
     return [
       `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
-      ...(inner.properties ? rows(inner, `${name}.`) : []),
+      // They have a section of their own.
+      ...(inner.properties && key !== 'tls' ? rows(inner, `${name}.`) : []),
       ...(inner.items?.properties ? rows(inner.items, `${name}[].`) : []),
     ]
   })

@@ -8,7 +8,7 @@ import type { Comparing, Jobs } from '../contracts/jobs.ts'
 import type { ConfiguredWorkspace, Journal, HasState } from '../contracts/journal.ts'
 import { randomDigits, within } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import { KeyWaits } from '../core/key-waits.ts'
 import { openMemoryBudgets } from '../core/memory-budget.ts'
 import type { MemoryBudgets } from '../core/memory-budget.ts'
@@ -299,7 +299,7 @@ class Running {
     while (!signal.aborted) {
       const more = await journal.prune().catch((error: unknown) => {
         // A disk too full even to delete: writes that wait for space are retried.
-        if (error instanceof ConnectorError && error.action !== 'exit') return false
+        if (isRetried(error)) return false
         throw error
       })
       await environment.clock.sleep(more ? 50 : PRUNE_EVERY_MS, signal)

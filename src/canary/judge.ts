@@ -4,7 +4,7 @@ import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/r
 import { backoffMs } from '../core/backoff.ts'
 import type { FailureBackoff } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { stageOf, stagesOf, undelivered } from './round.ts'
 import type { CanaryMemory, Destination, Round } from './round.ts'
@@ -142,7 +142,7 @@ export function delayAfter(
   { log, reporter, random, intervalMs }: FailureContext,
   failures: FailureBackoff,
 ): number {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+  if (!isRetried(error)) throw error
   const { count, logDue } = failures.next(error)
   const { code, message, action } = error
   if (logDue)

@@ -1,4 +1,8 @@
 // Converts the configuration into the journal's options.
+import { createHash } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { addressOf } from '../journal/postgres/address.ts'
 import { besideBytes, wantedBytes } from '../journal/sqlite/files.ts'
 import { isoFromUs } from '../core/time.ts'
 import type { Start } from '../sources/shared.ts'
@@ -24,6 +28,16 @@ const boundsOf = (journal: Config['journal']) => ({
   keepDeliveredBytes: journal.keep_delivered,
   maxEntryBytes: journal.limits.max_entry_bytes,
 })
+
+/** The control socket and the spool have names that begin with it: the journal's, where it is a file. */
+export function basePath({ journal }: Pick<Config, 'journal'>): string {
+  const { path, postgres } = journal
+  if (postgres === undefined) return path
+  const { host, port, database } = addressOf(postgres.url.reveal())
+  const place = JSON.stringify([host, port, database, postgres.schema])
+  const digest = createHash('sha256').update(place).digest('hex').slice(0, 8)
+  return join(tmpdir(), `auditferry-${digest}`)
+}
 
 /** Path and bounds. */
 export function journalSettings({ journal }: Pick<Config, 'journal'>) {

@@ -1,6 +1,8 @@
 // The configuration schema: every key, default and description. Durations are ms, sizes bytes.
 import { z } from 'zod'
-import { duration } from '../core/units.ts'
+import { duration, secret } from '../core/units.ts'
+import { plainName, urlFault } from '../journal/postgres/address.ts'
+import { tlsOptions } from '../sinks/kit/options.ts'
 import type { Path } from './faults.ts'
 import { hostName, isRecord, listen, sizeFrom } from './fields.ts'
 import { auditLookbackFault, historyLookbackFault, sourcesOf } from './workspace.ts'
@@ -31,6 +33,34 @@ const limits = () =>
       .describe('How deep an entry may nest; a deeper one is quarantined.'),
   })
 
+const postgres = () =>
+  z.strictObject({
+    url: secret()
+      .superRefine((url, context) => {
+        const message = urlFault(url.reveal())
+        if (message !== undefined) context.addIssue({ code: 'custom', message })
+      })
+      .describe(
+        '`postgres://user:password@host:5432/database`, best as ${file:…}: user and password are read again for each new connection.',
+      ),
+    schema: z
+      .string()
+      .regex(plainName, 'expected a to z, digits and _, beginning with no digit, 51 at most')
+      .default('auditferry')
+      .describe('The schema of `auditferry journal migrate`.'),
+    shards: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(8)
+      .describe('Parts into which workspaces are divided, `64` at most; a replica holds whole ones.'),
+    lease: duration()
+      .refine((ms) => ms >= 3000 && ms <= 300_000, 'expected 3s to 5m')
+      .prefault('10s')
+      .describe('How long a dead replica still holds its shards, `3s` to `5m`.'),
+    tls: tlsOptions().describe('Present: TLS, with the certificate and its name verified.'),
+  })
+
 const journal = () =>
   z.strictObject({
     path: z
@@ -38,6 +68,9 @@ const journal = () =>
       .min(1)
       .default('/var/lib/auditferry/auditferry.db')
       .describe('The file of state, on a local disk.'),
+    postgres: postgres()
+      .optional()
+      .describe('A database instead of `path`, for several replicas; sizes here hold for each shard.'),
     max_bytes: sizeFrom(1024, '1KiB')
       .prefault('2GiB')
       .describe(

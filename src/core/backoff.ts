@@ -1,6 +1,7 @@
 // Delay before the next try: exponential with full jitter in its upper half, capped. Pure.
 import type { Random } from './clock.ts'
-import { ConnectorError } from './errors.ts'
+import { isRetried } from './errors.ts'
+import type { ConnectorError } from './errors.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Log } from './log.ts'
 import { HOUR_MS } from './time.ts'
@@ -207,7 +208,7 @@ export function logFailure(
   error: unknown,
   delayOf: (failure: ConnectorError, count: number) => number,
 ): Failure {
-  if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+  if (!isRetried(error)) throw error
   const { count, logDue } = failures.next(error)
   const delayMs = delayOf(error, count)
   const next = delayMs > 0 ? { nextTrySeconds: Math.ceil(delayMs / 1000) } : {}

@@ -84,6 +84,10 @@ export class ConnectorError extends Error {
   }
 }
 
+/** False: the loop that met it ends, with it. A bug is no ConnectorError. */
+export const isRetried = (error: unknown): error is ConnectorError =>
+  error instanceof ConnectorError && error.action !== 'exit' && error.action !== 'yield'
+
 /** True for an error that only means: we were asked to stop. */
 export function isAbort(error: unknown): boolean {
   if (error instanceof ConnectorError) return error.code === 'aborted'

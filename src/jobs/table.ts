@@ -3,7 +3,7 @@ import { jobKinds, missingText } from '../contracts/jobs.ts'
 import type { Missing } from '../contracts/jobs.ts'
 import type { State, StateEntry } from '../contracts/journal.ts'
 import type { Clock } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { DAY_MS } from '../core/time.ts'
 import { entryOf, nameOf, readEntry } from './record.ts'
@@ -220,7 +220,7 @@ export async function keepUnlessStopped(
       progress.error = undefined
       return true
     } catch (error) {
-      if (!(error instanceof ConnectorError) || error.action === 'exit') throw error
+      if (!isRetried(error)) throw error
       progress.error = error
       await clock.sleep(TRY_AGAIN_MS, signal)
     }

@@ -3,6 +3,8 @@
 import { Client, DatabaseError, TypeOverrides, types as pgTypes } from 'pg'
 import type { QueryResult } from 'pg'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
+import { addressOf, credentialsOf, databaseText } from './address.ts'
+import type { DatabaseAddress } from './address.ts'
 
 interface PostgresTls {
   readonly ca?: string | Buffer
@@ -103,15 +105,14 @@ export class Session implements Queries {
 export class Connection {
   readonly where: string
   readonly #settings: PostgresSettings
-  readonly #url: URL
+  readonly #address: DatabaseAddress
   #session: Session | undefined
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(settings: PostgresSettings) {
     this.#settings = settings
-    this.#url = new URL(settings.url)
-    const { hostname, port, pathname } = this.#url
-    this.where = `PostgreSQL at ${hostname}:${port || '5432'}${pathname}`
+    this.#address = addressOf(settings.url)
+    this.where = databaseText(this.#address)
   }
 
   /** Runs `work` behind all that was called before it. */
@@ -153,14 +154,12 @@ export class Connection {
   }
 
   #made(): Session {
-    const { password, tls } = this.#settings
-    const { hostname, port, username, password: inUrl, pathname, searchParams } = this.#url
+    const { url, password, tls } = this.#settings
+    const credentials = credentialsOf(url)
     const client = new Client({
-      host: searchParams.get('host') ?? decodeURIComponent(hostname),
-      port: port === '' ? 5432 : Number(port),
-      user: decodeURIComponent(username),
-      database: decodeURIComponent(pathname.slice(1)),
-      password: password ?? (() => decodeURIComponent(inUrl)),
+      ...this.#address,
+      user: credentials.user,
+      password: password ?? (() => credentials.password),
       ssl: tls === undefined ? false : { ...tls, rejectUnauthorized: true },
       types: numbers,
       application_name: 'auditferry',

@@ -45,7 +45,8 @@ export async function acquireLease(
     `INSERT INTO ${schema}.shards AS shard (id, holder, epoch, expires_at, held_since, incarnation)
      VALUES ($1, $2, 1, clock_timestamp() + $3 * interval '1 millisecond', clock_timestamp(), $4)
      ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, epoch = shard.epoch + 1,
-       expires_at = excluded.expires_at, held_since = excluded.held_since, incarnation = excluded.incarnation
+       expires_at = excluded.expires_at, held_since = excluded.held_since, incarnation = excluded.incarnation,
+       takeovers = shard.takeovers + CASE WHEN shard.holder IS NULL THEN 0 ELSE 1 END
      WHERE shard.holder IS NULL OR shard.expires_at <= clock_timestamp()
      RETURNING epoch, incarnation, commits, last_seq AS "lastSeq"`,
     [shard, holder, termMs, incarnation],

@@ -1,6 +1,7 @@
 // The tables and their migrations, which run as the owner of the schema. The daemon's own role may
 // read and write rows, and empty a partition of the dedup keys, but not change a table.
 import { ConnectorError } from '../../core/errors.ts'
+import { plainName } from './address.ts'
 import { Connection } from './connection.ts'
 import type { PostgresSettings, Queries } from './connection.ts'
 
@@ -100,6 +101,27 @@ const migrations: readonly string[] = [
     shard integer NOT NULL, name text COLLATE "C" NOT NULL, value text NOT NULL,
     PRIMARY KEY (shard, name)) WITH (fillfactor = 50);
   `,
+  `
+  -- takeovers: how often a lease ended without being released, and another holder came.
+  ALTER TABLE $s.shards ADD COLUMN takeovers bigint NOT NULL DEFAULT 0;
+
+  -- Replicas that live: each reports several times within the time of a lease.
+  CREATE TABLE $s.replicas (holder text PRIMARY KEY, seen_at timestamptz NOT NULL) WITH (fillfactor = 50);
+
+  -- Where the journal of a workspace lies, for good.
+  CREATE TABLE $s.assignments (workspace text PRIMARY KEY, shard integer NOT NULL);
+
+  -- The status of each shard as its holder sees it, as JSON.
+  CREATE TABLE $s.shard_reports (
+    shard integer PRIMARY KEY, holder text NOT NULL, epoch bigint NOT NULL, at timestamptz NOT NULL,
+    report text NOT NULL) WITH (fillfactor = 50);
+
+  -- Questions of commands that reached a replica which does not hold the shard.
+  -- taken_by: the holder that answers; none answers a question twice. status, answer: as over HTTP.
+  CREATE TABLE $s.requests (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, shard integer NOT NULL, question text NOT NULL,
+    body text NOT NULL, asked_at timestamptz NOT NULL, taken_by text, status integer, answer bytea);
+  `,
 ]
 
 /** Partitions of the dedup keys are made for these months; other times go to dedup_keys_other. */
@@ -134,9 +156,7 @@ const grants = (schema: string, role: string) => `
     END LOOP;
   END $$`
 
-const plainName = /^[a-z_][a-z0-9_]{0,50}$/
-
-/** Names go into statements, which cannot take them as values. */
+/** Throws ConnectorError `config_invalid`. */
 export function assertPlainName(name: string, what: string): void {
   if (plainName.test(name)) return
   throw new ConnectorError(

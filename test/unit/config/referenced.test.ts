@@ -5,7 +5,7 @@ import { loadConfig } from '../../../src/config/load.ts'
 import { namesFile } from '../../../src/config/fields.ts'
 import { configJsonSchema } from '../../../src/config/schema.ts'
 
-/** Every key of the schema, and each form of those that have several. */
+/** Together every key of the schema, and each form of those that have several. */
 const whole = `
 journal:
   path: /tmp/a.db
@@ -89,6 +89,18 @@ server: { listen: '127.0.0.1:9999', allowed_hosts: [ferry.example.com] }
 log: { level: debug }
 `
 
+const inPostgres = `
+journal:
+  postgres:
+    url: postgres://ferry:p@db/audit
+    schema: s
+    shards: 4
+    lease: 20s
+    tls: { ca_file: /ca, cert_file: /cert, key_file: /key, server_name: n }
+workspaces: [{ name: acme, base_url: 'https://api.example.com', api_key: k3y, audit: {} }]
+sinks: [{ name: siem, type: syslog, address: 'tls://siem:6514' }]
+`
+
 type Path = readonly (string | number)[]
 interface Leaf {
   readonly path: Path
@@ -118,8 +130,8 @@ function keysOf({ properties = {}, items, oneOf = [] }: Shape, path: string): re
 }
 
 /** Replaces these scalars by references, and provides their values. */
-function referring(leaves: readonly Leaf[]) {
-  const value = parse(stringify(parse(whole), { aliasDuplicateObjects: false })) as unknown
+function referring(text: string, leaves: readonly Leaf[]) {
+  const value = parse(stringify(parse(text), { aliasDuplicateObjects: false })) as unknown
   const env: Record<string, string> = {}
   for (const [number, leaf] of leaves.entries()) {
     const at = leaf.path.slice(0, -1).reduce((inner: unknown, step) => (inner as never)[step], value)
@@ -134,35 +146,41 @@ function loaded({ text, env }: ReturnType<typeof referring>): string {
   return JSON.stringify({ ...config, referenced: [] })
 }
 
-const leaves = leavesOf(parse(whole))
+const documents = [whole, inPostgres].map((text) => ({ text, leaves: leavesOf(parse(text)) }))
 
-test('the configuration of this test has every key of the schema', () => {
+test('the configurations of this test have every key of the schema', () => {
   const there = new Set(
-    leaves.map(({ path }) => `.${path.filter((step) => typeof step === 'string').join('.')}`),
+    documents
+      .flatMap(({ leaves }) => leaves)
+      .map(({ path }) => `.${path.filter((step) => typeof step === 'string').join('.')}`),
   )
   const deny = '.sinks.deny'
   expect(keysOf(configJsonSchema(), '').filter((key) => !there.has(key) && key !== deny)).toEqual([])
 })
 
 test('every kind of scalar takes its value from a variable as it does from plain text', () => {
-  const plain = loaded(referring([]))
-  const faulty = leaves.flatMap((leaf) => {
-    try {
-      return loaded(referring([leaf])) === plain ? [] : [`${leaf.path.join('.')}: another value`]
-    } catch (error) {
-      return [String(error)]
-    }
-  })
-  expect(faulty).toEqual([])
-  expect(loaded(referring(leaves))).toBe(plain)
+  for (const { text, leaves } of documents) {
+    const plain = loaded(referring(text, []))
+    const faulty = leaves.flatMap((leaf) => {
+      try {
+        return loaded(referring(text, [leaf])) === plain ? [] : [`${leaf.path.join('.')}: another value`]
+      } catch (error) {
+        return [String(error)]
+      }
+    })
+    expect(faulty).toEqual([])
+    expect(loaded(referring(text, leaves))).toBe(plain)
+  }
 })
 
 test('every key for a file is recognised by its name, and a relative path in it starts at the folder of the configuration', () => {
   const isPath = ({ value }: Leaf) => typeof value === 'string' && value.startsWith('/')
-  expect(leaves.filter(isPath).length).toBeGreaterThan(8)
-  expect(leaves.filter(({ path }) => namesFile(path.at(-1)))).toEqual(leaves.filter(isPath))
-  const relative = leaves.map((leaf) =>
-    isPath(leaf) ? { ...leaf, value: `./${String(leaf.value).slice(1)}` } : leaf,
-  )
-  expect(loaded(referring(relative))).toBe(loaded(referring([])))
+  for (const { text, leaves } of documents) {
+    expect(leaves.filter(isPath).length).toBeGreaterThan(2)
+    expect(leaves.filter(({ path }) => namesFile(path.at(-1)))).toEqual(leaves.filter(isPath))
+    const relative = leaves.map((leaf) =>
+      isPath(leaf) ? { ...leaf, value: `./${String(leaf.value).slice(1)}` } : leaf,
+    )
+    expect(loaded(referring(text, relative))).toBe(loaded(referring(text, [])))
+  }
 })
