@@ -24,7 +24,6 @@ import {
   logOf,
   part,
   spec,
-  uuid,
 } from '../contract/journal-parts.ts'
 import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
@@ -76,9 +75,6 @@ async function sqliteJournal(name = 'old.db', registered: readonly string[] = si
 async function newSchema(): Promise<string> {
   const schema = `copy_${++schemas}`
   await migrate({ settings: { url: server.url() }, schema })
-  await server.query(
-    `CREATE TABLE IF NOT EXISTS ${schema}.assignments (workspace text PRIMARY KEY, shard integer NOT NULL)`,
-  )
   return schema
 }
 
@@ -125,22 +121,23 @@ interface CopySettings {
   readonly leaveUnlisted?: boolean
   readonly onTable?: (counted: Counted) => unknown
   readonly signal?: AbortSignal
+  readonly url?: string
 }
 
-const settings = ({ groups = [['acme'], ['beta']], shards = SHARDS, ...rest }: CopySettings) => ({
+const settings = ({ groups = [['acme'], ['beta']], shards = SHARDS, url: _, ...rest }: CopySettings) => ({
   ...{ groups, shards, leaveUnlisted: false, signal: new AbortController().signal },
   ...{ onTable: () => undefined, manifestJournal: (shard: number) => `chain ${shard}`, ...rest },
 })
 
-const postgres = (schema: string) => ({
-  ...{ settings: { url: server.url() }, schema, clock: systemClock, log: logOf() },
+const postgres = (schema: string, { url = server.url() }: CopySettings) => ({
+  ...{ settings: { url }, schema, clock: systemClock, log: logOf() },
 })
 const sqlite = (name: string) => ({ path: join(folder, name), clock, log: logOf() })
 
 async function toPostgres(name: string, schema: string, given: CopySettings = {}): Promise<void> {
   const source = await openSqliteSource(sqlite(name))
   try {
-    const target = await openPostgresTarget(postgres(schema), given.shards ?? SHARDS)
+    const target = await openPostgresTarget(postgres(schema, given), given.shards ?? SHARDS)
     try {
       await copyJournal({ source, target, ...settings(given) })
     } finally {
@@ -152,7 +149,7 @@ async function toPostgres(name: string, schema: string, given: CopySettings = {}
 }
 
 async function toSqlite(schema: string, name: string, given: CopySettings = {}): Promise<void> {
-  const source = await openPostgresSource(postgres(schema))
+  const source = await openPostgresSource(postgres(schema, given))
   try {
     const target = await openSqliteTarget(sqlite(name))
     try {
@@ -336,4 +333,189 @@ given('a journal that is copied', () => {
     expect(await back.append(part(range(11, 15).map((n) => spec(n))))).toMatchObject({ added: 0, known: 5 })
     expect(counted).toContainEqual({ what: 'dead letters', count: 3 })
   })
+
+  it('gives no new entry the number of an old dead letter, which would hide its own', async () => {
+    await filled()
+    const schema = await newSchema()
+    await toPostgres('old.db', schema)
+    await toSqlite(schema, 'back.db')
+    const journals = [...(await journalsOf(schema)).values(), await sqliteJournal('back.db')]
+    for (const journal of journals) {
+      await journal.append(part([spec(50), spec(51)], { stream: { workspace: 'acme', source: 'audit' } }))
+      const before = (await journal.deadLetters({})).length
+      const batch = await journal.take('a', { maxEntries: 100, maxBytes: 2 ** 20 })
+      const { first, last, count } = batch ?? { first: 0, last: 0, count: 0 }
+      const rejected = Array.from({ length: count }, (_, i) => ({
+        seq: first + i,
+        code: 'refused',
+        reason: '',
+      }))
+      await journal.ack('a', { first, through: last, rejected })
+      expect((await journal.deadLetters({})).length).toBe(before + count)
+      expect(count).toBeGreaterThan(0)
+    }
+  })
+
+  it('into one shard has the same numbers, and continues chains of manifests and canaries', async () => {
+    await filled()
+    const old = await sqliteJournal()
+    for (const name of numbered) await old.state.put(name, '{}')
+    const before = await old.deadLetters({ sink: 'b' })
+    const positions = old.stats().sinks
+    await old.close()
+    const schema = await newSchema()
+    await toPostgres('old.db', schema, { shards: 1 })
+    const journal = await postgresJournal(schema, 1)
+    expect((await journal.deadLetters({ sink: 'b' })).map(({ seq }) => seq)).toEqual(
+      before.map(({ seq }) => seq),
+    )
+    expect(journal.stats().sinks).toEqual(positions)
+    const state = await journal.state.list('', 1_000)
+    expect(state.map(({ name }) => name)).toEqual(expect.arrayContaining(numbered))
+    expect(await journal.state.get('evidence:journal')).toBeUndefined()
+  })
+
+  it('into several shards begins a new chain of manifests in each, once all objects are listed', async () => {
+    await filled()
+    const old = await sqliteJournal()
+    for (const name of numbered) await old.state.put(name, '{}')
+    await old.close()
+    const schema = await newSchema()
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining('run --once') as string,
+    })
+    await toPostgres('old.db', schema, { leaveUnlisted: true })
+    const journals = [...(await journalsOf(schema)).values()]
+    const chains = await Promise.all(journals.map(({ state }) => state.get('evidence:journal')))
+    expect(new Set(chains).size).toBe(2)
+    for (const { state } of journals)
+      expect((await state.list('', 1_000)).filter(({ name }) => numbered.includes(name))).toEqual([])
+  })
+
+  it('needs no right to change tables', async () => {
+    await filled()
+    await server.query('CREATE ROLE copier LOGIN')
+    const schema = await newSchema()
+    await migrate({ settings: { url: server.url() }, schema, runtimeRole: 'copier' })
+    await toPostgres('old.db', schema, { url: server.url('copier') })
+    await toSqlite(schema, 'back.db', { url: server.url('copier') })
+    expect((await (await sqliteJournal('back.db')).deadLetters({})).length).toBe(3)
+  })
 })
+
+/** State entries that contain sequence numbers. */
+const numbered = ['canary:acme', 'evidence:b:chain', 'evidence:b:settled:0000000000000008']
+
+given('a copy', () => {
+  const refused = (code: string, message: string) => ({
+    ...{ code, message: expect.stringContaining(message) as string },
+  })
+
+  it('is refused while the old journal is in use, or is not there', async () => {
+    const schema = await newSchema()
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
+      refused('config_invalid', 'no journal at'),
+    )
+    await filled()
+    const running = await sqliteJournal()
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject({ code: 'journal_in_use' })
+    await running.close()
+    await toPostgres('old.db', schema)
+    const replica = await postgresJournal(schema, 2)
+    await expect(toSqlite(schema, 'back.db')).rejects.toMatchObject(refused('journal_in_use', 'Shard 2'))
+    await replica.close()
+    await toSqlite(schema, 'back.db')
+  })
+
+  it('is refused if the new journal holds anything', async () => {
+    await filled()
+    const schema = await newSchema()
+    await (await postgresJournal(schema, 3)).close()
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
+      refused('config_invalid', 'an empty one'),
+    )
+    await expect(toSqlite(schema, 'old.db')).rejects.toMatchObject(
+      refused('config_invalid', 'needs a new one'),
+    )
+  })
+
+  it('is refused before it writes while a batch in flight would go to two shards', async () => {
+    await filled()
+    const old = await sqliteJournal()
+    await old.recordInFlight('b', { first: 23, last: 25, shape: 's', detail: '' })
+    await old.close()
+    const schema = await newSchema()
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
+      refused('config_invalid', 'sink b (entries 23 to 25)'),
+    )
+    await toPostgres('old.db', schema, { groups: [['acme', 'beta']] })
+  })
+
+  it('is refused if a chunk is damaged, or rows of it are missing', async () => {
+    await filled()
+    const schema = await newSchema()
+    change('old.db', 'UPDATE chunks SET slab = zeroblob(length(slab)) WHERE first = 19')
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
+      refused('journal_corrupt', 'entries 19 to'),
+    )
+    await filled('holed.db')
+    change('holed.db', 'DELETE FROM chunks WHERE first = 19')
+    await expect(toPostgres('holed.db', await newSchema())).rejects.toMatchObject(
+      refused('journal_corrupt', 'lacks entry 19'),
+    )
+  })
+
+  it('that is interrupted is opened by nothing, until it is made again from the beginning', async () => {
+    await filled()
+    const schema = await newSchema()
+    const interrupted = () => {
+      const controller = new AbortController()
+      const onTable = ({ what }: Counted) => what === 'dedup keys' && controller.abort()
+      return { signal: controller.signal, onTable }
+    }
+    await expect(toPostgres('old.db', schema, interrupted())).rejects.toThrow()
+    for (const shard of [1, 4])
+      await expect(postgresJournal(schema, shard)).rejects.toMatchObject(
+        refused('config_invalid', 'an unfinished copy'),
+      )
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
+      refused('config_invalid', 'an unfinished copy'),
+    )
+    await server.query(`DROP SCHEMA ${schema} CASCADE`)
+    await migrate({ settings: { url: server.url() }, schema })
+    await toPostgres('old.db', schema)
+
+    await expect(toSqlite(schema, 'back.db', interrupted())).rejects.toThrow()
+    await expect(sqliteJournal('back.db')).rejects.toMatchObject(
+      refused('config_invalid', 'an unfinished copy'),
+    )
+    await expect(toSqlite(schema, 'back.db')).rejects.toMatchObject(
+      refused('config_invalid', 'an unfinished copy'),
+    )
+    rmSync(join(folder, 'back.db'))
+    await toSqlite(schema, 'back.db')
+    expect((await (await sqliteJournal('back.db')).deadLetters({})).length).toBe(3)
+  })
+
+  it('is not used if another process had a shard of the old journal meanwhile', async () => {
+    await filled()
+    const schema = await newSchema()
+    await toPostgres('old.db', schema)
+    const steal = ({ what }: Counted) =>
+      what === 'streams' && void server.query(`UPDATE ${schema}.shards SET epoch = epoch + 1 WHERE id = 1`)
+    await expect(toSqlite(schema, 'back.db', { onTable: steal })).rejects.toMatchObject({
+      code: 'lease_lost',
+    })
+    await expect(sqliteJournal('back.db')).rejects.toMatchObject(
+      refused('config_invalid', 'an unfinished copy'),
+    )
+  })
+})
+
+/** As a fault of the disk. */
+function change(name: string, text: string): void {
+  const db = new Sqlite(join(folder, name))
+  db.exec(text)
+  db.close()
+}

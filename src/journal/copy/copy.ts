@@ -3,13 +3,14 @@
 import { MANIFEST_JOURNAL } from '../../contracts/journal.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Seq } from '../../core/sequence.ts'
+import type { ShardsByWorkspace } from '../postgres/assignment.ts'
 import type { Acknowledged } from '../rules/acknowledgement.ts'
 import { checksum, label } from '../rules/chunk.ts'
 import { Renumbering, pendingCount } from './renumbering.ts'
 import type { ShardNumbers } from './renumbering.ts'
 import { tables } from './tables.ts'
 import type { ChunkPlace, Rows, Table, Tables, TargetTables } from './tables.ts'
-import { assign, isCopied, unlistedSinkOf, workspaceOf } from './workspaces.ts'
+import { isCopied, shardsOf, unlistedSinkOf, workspaceOf } from './workspaces.ts'
 
 export interface CopyOptions {
   readonly source: Tables
@@ -57,7 +58,7 @@ interface Sink {
 interface Plan {
   readonly numbers: readonly ShardNumbers[]
   readonly renumbering: Renumbering
-  readonly shardOf: ReadonlyMap<string, number>
+  readonly shardOf: ShardsByWorkspace
   /** in use */
   readonly targets: readonly number[]
   readonly lastSeqs: ReadonlyMap<number, Seq>
@@ -93,16 +94,15 @@ async function planOf(options: CopyOptions): Promise<Plan> {
   return plan
 }
 
-/** Workspaces that left the configuration have a shard too: their entries are still there. */
 function assignedTo(
   { groups, shards }: CopyOptions,
   streams: readonly Rows['streams'][],
   stateNames: Iterable<string>,
-): ReadonlyMap<string, number> {
+): ShardsByWorkspace {
   const configured = new Set(groups.flat())
   const found = [...streams.map(({ workspace }) => workspace), ...[...stateNames].map(workspaceOf)]
-  const left = new Set(found.filter((name) => name !== undefined && !configured.has(name)) as string[])
-  return assign([...groups, ...[...left].map((name) => [name])], shards)
+  const left = found.filter((name) => name !== undefined && !configured.has(name)) as string[]
+  return shardsOf(groups, [...new Set(left)].sort(), shards)
 }
 
 async function allOf<T extends Exclude<Table, 'chunks'>>(source: Tables, table: T): Promise<Rows[T][]> {
@@ -123,7 +123,7 @@ async function stateNamesOf(source: Tables): Promise<ReadonlyMap<string, readonl
 const streamName = (shard: number, id: number) => `${shard} ${id}`
 
 /** Numbered from 1 on in each shard. */
-function movedStreams(streams: readonly Rows['streams'][], shardOf: ReadonlyMap<string, number>) {
+function movedStreams(streams: readonly Rows['streams'][], shardOf: ShardsByWorkspace) {
   const last = new Map<number, number>()
   return new Map(
     streams.map(({ shard, id, workspace }) => {

@@ -29,7 +29,10 @@ const MOST_VALUES = 60_000
 /** Throws ConnectorError `journal_in_use` while a replica runs. */
 export async function openPostgresSource(options: PostgresTablesOptions): Promise<Tables> {
   return opened(options, async (all) => {
-    const rows = await all<{ id: number }>(`SELECT id FROM ${options.schema}.shards ORDER BY id`)
+    const { schema } = options
+    const rows = await all<{ id: number }>(
+      `SELECT id FROM ${schema}.shards UNION SELECT shard FROM ${schema}.assignments ORDER BY id`,
+    )
     return rows.map(({ id }) => id)
   })
 }

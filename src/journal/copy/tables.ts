@@ -1,6 +1,7 @@
 // The tables of a journal as both engines have them: the names are those of PostgreSQL. SQLite has
 // the one shard 1.
 import type { Seq } from '../../core/sequence.ts'
+import type { ShardsByWorkspace } from '../postgres/assignment.ts'
 import type { ShardNumbers } from './renumbering.ts'
 
 export type Value = number | string | Buffer | null
@@ -108,7 +109,7 @@ export interface Tables {
 
 /** What a new journal begins with. */
 export interface Beginning {
-  readonly shardOf: ReadonlyMap<string, number>
+  readonly shardOf: ShardsByWorkspace
   /** by shard */
   readonly lastSeqs: ReadonlyMap<number, Seq>
 }

@@ -1,23 +1,20 @@
 // Which shard a workspace goes to, and which workspace a state entry belongs to. Pure.
+import { newAssignments } from '../postgres/assignment.ts'
+import type { ShardsByWorkspace } from '../postgres/assignment.ts'
 
 /**
- * Spreads workspaces evenly over the shards 1 to `shards`. Those of one group share a key, and so
- * one rate limiter, and stay together.
+ * The shards of all workspaces. Those that left the configuration go to shards of others: a shard
+ * without a configured workspace is held by no replica, and their entries may still be pending.
  */
-export function assign(groups: readonly (readonly string[])[], shards: number): ReadonlyMap<string, number> {
-  const counts = new Array<number>(shards).fill(0)
-  const assigned = new Map<string, number>()
-  const largestFirst = groups.map((group) => group.toSorted()).sort(bySizeAndName)
-  for (const group of largestFirst) {
-    const index = counts.indexOf(Math.min(...counts))
-    counts[index] = (counts[index] ?? 0) + group.length
-    for (const workspace of group) assigned.set(workspace, index + 1)
-  }
-  return assigned
+export function shardsOf(
+  groups: readonly (readonly string[])[],
+  left: readonly string[],
+  shards: number,
+): ShardsByWorkspace {
+  const assigned = newAssignments(groups, new Map(), shards)
+  const used = assigned.size === 0 ? [1] : [...new Set(assigned.values())]
+  return new Map([...assigned, ...left.map((name, i) => [name, used[i % used.length] ?? 1] as const)])
 }
-
-const bySizeAndName = (a: readonly string[], b: readonly string[]) =>
-  b.length - a.length || ((a[0] ?? '') < (b[0] ?? '') ? -1 : 1)
 
 /**
  * Where the workspace is in the name of a state entry, by its first part. Other entries are about
