@@ -28,6 +28,7 @@ import { run } from './run/run.ts'
 import { status } from './status.ts'
 import { tap } from './tap.ts'
 import { validate } from './validate.ts'
+import { journalCopy } from './journal-copy.ts'
 import type { ApiOptions } from './api/api.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
@@ -102,6 +103,23 @@ const quarantineCommands: readonly CommandSpec[] = [
     summary: 'write quarantined elements to a new file, as JSON lines with the bytes in base64 (mode 0600)',
     options: (command) => toFile(chosenQuarantine(command)),
     run: exportQuarantine,
+  },
+]
+
+const journalCommands: readonly CommandSpec[] = [
+  {
+    name: 'copy',
+    summary: 'copy the journal from SQLite to PostgreSQL or back, while no daemon runs',
+    options: (command) =>
+      command
+        .requiredOption('--from <file>', 'configuration with the journal as it is')
+        .requiredOption('--to <file>', 'configuration with the place of the copy, which must be empty')
+        .option(
+          '--leave-unlisted',
+          'copy even if an s3 sink has stored objects that no manifest lists yet: none ever will',
+          false,
+        ),
+    run: journalCopy,
   },
 ]
 
@@ -191,6 +209,7 @@ export const specs: readonly CommandSpec[] = [
   },
   { name: 'dead-letters', summary: 'entries that a receiver rejected for good', commands: letterCommands },
   { name: 'quarantine', summary: 'malformed elements that the API sent', commands: quarantineCommands },
+  { name: 'journal', summary: 'the journal and its place', commands: journalCommands },
   {
     name: 'verify',
     summary:

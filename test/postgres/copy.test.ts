@@ -1,10 +1,11 @@
 // Copying a journal between SQLite and PostgreSQL: everything moves, and a copy that is not complete
 // is never used.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { runProgram } from '../../src/cli/program.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { Stream } from '../../src/contracts/source.ts'
 import { copyJournal } from '../../src/journal/copy/copy.ts'
@@ -25,6 +26,7 @@ import {
   part,
   spec,
 } from '../contract/journal-parts.ts'
+import { openContext } from '../unit/cli/context.ts'
 import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
 
@@ -260,8 +262,9 @@ async function fill(journal: Journal): Promise<void> {
     ],
     accounts: [{ stream: audit, day: 20_484, accepted: 3, filtered: 0, replayed: 0 }],
   })
-  await journal.ack('b', acknowledgement(1, 7))
+  for (const sink of ['b', 'gone']) await journal.ack(sink, acknowledgement(1, 7))
   await journal.prune()
+  expect((await journal.storedDays(undefined)).rows).toEqual([])
   await append(audit, range(11, 15), {
     ...{ cursor: 'c2', quarantined: [element('x'), element('y')] },
     findings: [{ kind: 'foreign_fetch', index: 1 }],
@@ -510,6 +513,57 @@ given('a copy', () => {
     await expect(sqliteJournal('back.db')).rejects.toMatchObject(
       refused('config_invalid', 'an unfinished copy'),
     )
+  })
+})
+
+given('auditferry journal copy', () => {
+  const configured = (name: string, journal: string) => {
+    const file = join(folder, name)
+    const workspace = (workspace: string, key: string) =>
+      `{ name: ${workspace}, base_url: "https://a.example.com", api_key: "\${env:${key}}", audit: {} }`
+    writeFileSync(
+      file,
+      `journal: ${journal}
+workspaces: [${[workspace('acme', 'ONE'), workspace('beta', 'ONE'), workspace('other', 'TWO')].join(', ')}]
+sinks: [{ name: a, type: syslog, address: "tls://a.example.com:6514" }]
+server: { listen: 127.0.0.1:1 }
+`,
+    )
+    return file
+  }
+  const run = async (...args: readonly string[]) => {
+    const { context, heard } = openContext()
+    const env = { ONE: 'one', TWO: 'two', URL: server.url() }
+    const code = await runProgram(['journal', 'copy', ...args], { ...context, env })
+    return { code, ...heard() }
+  }
+
+  it('copies there and back, prints what, and keeps workspaces of one key together', async () => {
+    await filled()
+    const schema = await newSchema()
+    const old = configured('old.yaml', `{ path: ${join(folder, 'old.db')} }`)
+    const next = configured('new.yaml', `{ postgres: { url: "\${env:URL}", schema: ${schema} } }`)
+    const back = configured('back.yaml', `{ path: ${join(folder, 'back.db')} }`)
+    const there = await run('--from', old, '--to', next)
+    expect(there).toMatchObject({ code: 0, stderr: '' })
+    expect(there.stdout).toContain('  dead letters: 3\n')
+    expect(there.stdout).toContain(`Start with ${next} from now on`)
+    const shards = await assignments(schema)
+    expect(shards['acme']).toBe(shards['beta'])
+    expect(shards['other']).not.toBe(shards['acme'])
+    expect(await run('--from', next, '--to', back)).toMatchObject({ code: 0, stderr: '' })
+    expect((await (await sqliteJournal('back.db')).deadLetters({})).length).toBe(3)
+  })
+
+  it('says what is wrong, in one line', async () => {
+    const old = configured('old.yaml', `{ path: ${join(folder, 'old.db')} }`)
+    const next = configured('new.yaml', `{ postgres: { url: "\${env:URL}", schema: ${await newSchema()} } }`)
+    expect(await run('--from', old, '--to', old)).toMatchObject({
+      ...{ code: 2, stderr: expect.stringMatching(/^error: --from and --to: exactly one .*\n$/) as string },
+    })
+    expect(await run('--from', old, '--to', next)).toMatchObject({
+      ...{ code: 78, stderr: expect.stringMatching(/^auditferry: There is no journal at .*\n$/) as string },
+    })
   })
 })
 

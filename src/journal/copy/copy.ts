@@ -165,7 +165,7 @@ function refuseUnlisted({ leaveUnlisted }: CopyOptions, stateNames: Iterable<str
   if (leaveUnlisted || sinks.size === 0) return
   throw new ConnectorError(
     'config_invalid',
-    `Sink ${[...sinks].join(', ')} has stored objects that no manifest lists yet, and a new journal begins a new chain: run "auditferry run --once" with the old configuration, which completes the chain, then copy`,
+    `Sink ${[...sinks].join(', ')} has stored objects that no manifest lists yet, and a new journal begins a new chain: run "auditferry run --once" with the old configuration, which completes the chain, then copy; or accept with --leave-unlisted that "auditferry verify" reports these objects`,
   )
 }
 
@@ -201,7 +201,11 @@ class Copy {
     const { source, target, onTable, signal } = this.#options
     let written = 0
     for await (const page of this.#pages(table)) {
-      signal.throwIfAborted()
+      if (signal.aborted)
+        throw new ConnectorError(
+          'aborted',
+          `The copy in ${target.where} was stopped and cannot be used: empty that place, then copy again. The old journal is unchanged`,
+        )
       if (page.length > 0) await target.write(table, page)
       written += page.length
     }

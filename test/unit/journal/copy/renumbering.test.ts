@@ -1,6 +1,8 @@
 // Which numbers entries, positions and batches have after shards were split or joined.
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Renumbering, pendingCount } from '../../../../src/journal/copy/renumbering.ts'
+import { withAcked } from '../../../../src/journal/rules/acknowledgement.ts'
 import type { Acknowledged } from '../../../../src/journal/rules/acknowledgement.ts'
 
 const range = (first: number, last: number) => ({ first, last })
@@ -90,6 +92,63 @@ describe('shards that are joined', () => {
     ['a shard that the sink left long ago', acked(3), acked(7), acked(3, [11, 14], [19, 21])],
   ] as const)('keep what a sink has acknowledged: %s', (_, three, five, after) => {
     expect(joined().renumbering.acknowledged((shard) => (shard === 3 ? three : five), 1)).toEqual(after)
+  })
+})
+
+/** Any journal, its chunks of any workspace, and what a sink has acknowledged of each shard. */
+const journals = fc.array(
+  fc.record({
+    begin: fc.nat(5),
+    chunks: fc.array(
+      fc.record({ size: fc.integer({ min: 1, max: 4 }), to: fc.integer({ min: 1, max: 3 }) }),
+      {
+        maxLength: 8,
+      },
+    ),
+    acknowledged: fc.uniqueArray(fc.integer({ min: 1, max: 40 })),
+  }),
+  { minLength: 1, maxLength: 3 },
+)
+
+describe('any journal that is divided anew', () => {
+  it('numbers each entry once, without holes, and a sink has acknowledged the same entries', () => {
+    fc.assert(
+      fc.property(journals, (shards) => {
+        const sizes = shards.map(({ chunks }) => chunks.reduce((sum, { size }) => sum + size, 0))
+        const numbers = shards.map(({ begin }, i) => ({
+          shard: i + 1,
+          begin,
+          lastSeq: begin + (sizes[i] ?? 0),
+        }))
+        const renumbering = new Renumbering(numbers)
+        const entries = shards.flatMap(({ begin, chunks }, i) => {
+          let last = begin
+          return chunks.flatMap(({ size, to }) => {
+            const [first] = [last + 1, (last += size)]
+            renumbering.add(i + 1, range(first, last), to)
+            return Array.from({ length: size }, (_, n) => ({ shard: i + 1, seq: first + n, to }))
+          })
+        })
+        renumbering.assertWhole()
+        const before = shards.map(({ begin, acknowledged }) =>
+          acknowledged.map((seq) => range(seq, seq)).reduce(withAcked, { position: begin, ahead: [] }),
+        )
+        const has = ({ position, ahead }: Acknowledged, seq: number) =>
+          seq <= position || ahead.some(({ first, last }) => first <= seq && seq <= last)
+        const begin = shards.reduce((sum, shard) => sum + shard.begin, 0)
+        for (const to of [1, 2, 3]) {
+          const after = renumbering.acknowledged((shard) => before[shard - 1], to)
+          const own = entries.filter((entry) => entry.to === to)
+          const places = own.map(
+            ({ shard, seq }) => renumbering.moved(shard, range(seq, seq), to)[0]?.first ?? 0,
+          )
+          expect(places).toEqual(own.map((_, i) => begin + i + 1))
+          expect(places.map((seq) => has(after, seq))).toEqual(
+            own.map(({ shard, seq }) => has(before[shard - 1] ?? acked(0), seq)),
+          )
+        }
+      }),
+    )
   })
 })
 
