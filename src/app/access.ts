@@ -10,7 +10,7 @@ import { serverTimeMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { KeyWait, KeyWaits } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
-import type { MemoryBudget } from '../core/memory-budget.ts'
+import type { MemoryBudget, MemoryBudgets } from '../core/memory-budget.ts'
 import { MINUTE_MS, SECOND_MS } from '../core/time.ts'
 import type { IngestOptions } from '../ingest/loop.ts'
 import { openReadTimes } from '../ingest/read-times.ts'
@@ -175,6 +175,14 @@ export interface Mode {
   readonly startedAt?: number
   /** opened for jobs only, without live reading */
   readonly jobsOnly?: boolean
+  /** one of several apps in this process; absent: the only one */
+  readonly shard?: ShardMode
+}
+
+export interface ShardMode {
+  readonly number: number
+  /** of the process, which all its apps share */
+  readonly memory: MemoryBudgets
 }
 
 export interface Shared {

@@ -79,13 +79,13 @@ export async function openApp(
 ): Promise<App> {
   const journal = await openTraced(config, environment, open)
   // After taking the journal's lock: no other process delivers from it.
-  await clearLeftovers(config, environment)
-  const metrics = openMetrics({ version: environment.version })
+  await clearLeftovers(config, environment, mode)
+  const metrics = openMetrics({ version: environment.version, processMetrics: !mode.shard })
   const registry = registryOf({ config, environment, mode, journal, metrics }, () => ({ readings, jobs }))
   const taps = new Taps(environment.clock)
   const instance = await instanceOf(journal, environment)
   const parts = { config, environment, mode, journal, registry, instance, taps }
-  const budgets = openMemoryBudgets(config.sinks.length)
+  const budgets = mode.shard?.memory ?? openMemoryBudgets(config.sinks.length)
   const readings = await openReadings(parts, budgets)
   const readers = readings.flatMap((reading) => reading.readers)
   const { jobs, comparing } = jobsOf(parts, readings)
@@ -158,7 +158,7 @@ function registryOf(
     version: environment.version,
     startedAt: mode.startedAt,
     journalStats: () => journal.stats(),
-    journalPath: resolve(config.journal.path),
+    journalPath: mode.shard ? undefined : resolve(config.journal.path),
     secrets: () => secrets,
     rateLimiter: (name) => {
       const { readings } = queries()
@@ -263,7 +263,7 @@ class Running {
   async #runAll(): Promise<void> {
     const { config, mode, readings, readers, sinkDeliveries, jobs, environment } = this.#parts
     const { signal } = this.#stopping
-    logStart(config, sinkDeliveries, environment)
+    logStart(config, sinkDeliveries, environment, mode)
     const reading = readers.map(async (reader) => {
       await runIngest(reader, signal)
       reader.finished = true
@@ -289,6 +289,8 @@ class Running {
       // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
       // as it may.
       this.#isDamaged = error instanceof ConnectorError && error.code === 'journal_corrupt'
+      // Another process may deliver from this shard already: what is under way there ends at once.
+      if (error instanceof ConnectorError && error.action === 'yield') this.#cut.abort()
       this.#stopping.abort()
       throw error
     }
@@ -365,6 +367,7 @@ function logStart(
   config: Config,
   sinkDeliveries: readonly SinkDelivery[],
   { log, version }: Environment,
+  { shard }: Mode,
 ): void {
   for (const workspace of config.workspaces)
     log.info('Reading', {
@@ -376,7 +379,7 @@ function logStart(
     const { name, type, assurance } = sink
     log.info('Delivering', { sink: name, type, assurance, ...(to === '' ? {} : { to }) })
   }
-  log.info('Started', { version, journal: config.journal.path })
+  log.info('Started', { version, ...(shard ? {} : { journal: config.journal.path }) })
 }
 
 // Progress of `run --once`: whether its parts still progress, cannot, or are done.

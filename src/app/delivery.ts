@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readTextFile } from '../config/files.ts'
+import { basePath } from '../config/journal.ts'
 import type { Config, SinkConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import { Entries, columnsOf } from '../contracts/entries.ts'
@@ -34,7 +35,7 @@ import type { ActivityListener } from '../observability/network-activity.ts'
 import { observedSink } from '../observability/observed-sink.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { kindOf, sinkKinds } from '../sinks/index.ts'
-import type { SharedWithSinks } from './access.ts'
+import type { Mode, SharedWithSinks } from './access.ts'
 import type { Network, Environment } from './environment.ts'
 
 /** How long a sink may take to close before the shutdown continues without it. */
@@ -70,7 +71,7 @@ export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, co
       get: (name) => state.scope(name).get(config.name),
       put: (name, value) => state.scope(name).put(config.name, value),
     },
-    activity,
+    ...{ activity, mode: shared.mode },
   })
   const { tracing } = environment
   const sink = observedSink(opened.sink, [
@@ -133,6 +134,7 @@ export const objectFingerprint = (
 
 interface SinkHooks extends Pick<SinkDeps, 'certificateEnds' | 'warn' | 'state'> {
   readonly activity: ActivityListener
+  readonly mode?: Pick<Mode, 'shard'>
 }
 
 const noHooks: SinkHooks = {
@@ -143,11 +145,18 @@ const noHooks: SinkHooks = {
 }
 
 /** Per journal: two journals in one folder may each have a sink of the same name. */
-const spoolRoot = ({ journal }: Config): string => spoolPath(journal.path)
+function spoolRoot(config: Config, { shard }: Pick<Mode, 'shard'>): string {
+  const root = spoolPath(basePath(config))
+  return shard ? join(root, `shard-${shard.number}`) : root
+}
 
 /** Call before any delivery. Files that cannot be removed do not prevent the start. */
-export async function clearLeftovers(config: Config, { disk, log }: Environment): Promise<void> {
-  const root = spoolRoot(config)
+export async function clearLeftovers(
+  config: Config,
+  { disk, log }: Environment,
+  mode: Pick<Mode, 'shard'>,
+): Promise<void> {
+  const root = spoolRoot(config, mode)
   try {
     let files = 0
     for (const kind of Object.values(sinkKinds)) files += (await kind.clearSpools?.(disk, root)) ?? 0
@@ -170,7 +179,7 @@ export function openSink(
   config: SinkConfig,
   environment: Environment,
   log: Log,
-  { activity, ...hooks }: SinkHooks = noHooks,
+  { activity, mode = {}, ...hooks }: SinkHooks = noHooks,
 ): { readonly sink: Sink | ObjectSink; close(): Promise<void> } {
   const { clock, random } = environment
   const networks: Network[] = []
@@ -195,7 +204,7 @@ export function openSink(
     print: (bytes) => environment.print(bytes),
     gzip: (bytes) => environment.gzip(bytes),
     hostOf: (name) => hostOf(fullConfig, name),
-    spoolFolder: join(spoolRoot(fullConfig), config.name),
+    spoolFolder: join(spoolRoot(fullConfig, mode), config.name),
   }
   const sink = kindOf(config.type).open(config.name, config, deps)
   return {

@@ -108,7 +108,7 @@ export class Canary {
     return isDue ? NOT_READY_MS : waitMs
   }
 
-  /** Runs until `signal` aborts. Throws only errors that must stop the process. */
+  /** Runs until `signal` aborts. Throws only errors that end all loops. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted

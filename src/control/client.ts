@@ -30,7 +30,7 @@ const TIMEOUT_MS = 30_000
 /** The largest entry is 16 MiB unless the configuration allows more. */
 const MAX_REPLY_BYTES = 1024 * 1024 * 1024
 
-interface RawReply {
+export interface RawReply {
   readonly status: number
   readonly bytes: Buffer
 }
@@ -111,13 +111,27 @@ export async function connectControl(journalPath: string): Promise<ControlClient
   if (socketPath === undefined) return undefined
   const foreign = ownerFault(socketPath, ownerCalls(lstatSync))
   if (foreign !== undefined) throw new ConnectorError('misconfigured', `The control socket ${foreign}`)
-  const exchange = async (method: string, path: string, body?: object) => {
+  try {
+    await ask(socketPath, 'GET', '/instance')
+  } catch (error) {
+    if (isNoListener(error)) return undefined
+    throw explained(error, socketPath)
+  }
+  return clientOf(async (method, path, body) => {
     try {
-      return bytesOf(await ask(socketPath, method, path, body))
+      return await ask(socketPath, method, path, body)
     } catch (error) {
       throw explained(error, socketPath)
     }
-  }
+  })
+}
+
+type Exchange = (method: 'GET' | 'POST', path: string, body?: object) => Promise<RawReply>
+
+/** Asks each question by an exchange, over a socket or through the database. */
+export function clientOf(ask: Exchange): ControlClient {
+  const exchange: (...of: Parameters<Exchange>) => Promise<Buffer | undefined> = async (...of) =>
+    bytesOf(await ask(...of))
   const json = async <T>(path: string, body?: object): Promise<T> => {
     const bytes = await exchange(body ? 'POST' : 'GET', path, body)
     if (!bytes)
@@ -126,12 +140,6 @@ export async function connectControl(journalPath: string): Promise<ControlClient
         'The daemon does not know this request: it may be an older version',
       )
     return JSON.parse(bytes.toString()) as T
-  }
-  try {
-    await ask(socketPath, 'GET', '/instance')
-  } catch (error) {
-    if (isNoListener(error)) return undefined
-    throw explained(error, socketPath)
   }
   return {
     status: () => json<StatusReport>('/status'),

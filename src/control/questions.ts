@@ -1,6 +1,6 @@
 // Requests of the control socket: their schemas and handlers.
 import { z } from 'zod'
-import type { DeadLetters, Quarantine, Redelivery, HasState } from '../contracts/journal.ts'
+import type { DeadLetters, Quarantine, Redelivery, State } from '../contracts/journal.ts'
 import type { Accounts } from '../contracts/accounts.ts'
 import type { Log } from '../core/log.ts'
 import { jobKinds } from '../contracts/jobs.ts'
@@ -21,7 +21,7 @@ export type Retry = (query: DeadLetterQuery) => Promise<Retried>
 export interface ControlOptions {
   readonly journalPath: string
   readonly registry: Pick<StatusRegistry, 'status'>
-  readonly journal: OperatorJournal & HasState
+  readonly journal: OperatorJournal & { readonly state: Pick<State, 'get'> }
   readonly taps: Pick<Taps, 'next'>
   readonly retry: Retry
   readonly jobs: Jobs

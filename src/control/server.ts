@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { controlPath } from '../journal/sqlite/files.ts'
+import type { RawReply } from './client.ts'
 import { questions } from './questions.ts'
 import type { ControlOptions } from './questions.ts'
 
@@ -35,13 +36,18 @@ interface Answer {
   readonly body: Uint8Array | object
 }
 
-async function answerTo(request: IncomingMessage, options: ControlOptions): Promise<Answer> {
-  const question = questions.get(`${request.method ?? ''} ${request.url ?? ''}`)
+/** `name`: method and path. */
+async function answerTo(
+  name: string,
+  asked: () => Promise<unknown>,
+  options: ControlOptions,
+): Promise<Answer> {
+  const question = questions.get(name)
   if (!question) return { status: 404, body: { message: 'unknown request' } }
   try {
-    const asked = await bodyOf(request)
+    const request = await asked()
     await options.afterChange?.()
-    const body = await question(options, asked)
+    const body = await question(options, request)
     return body === undefined ? { status: 404, body: { message: 'none' } } : { status: 200, body }
   } catch (error) {
     if (error instanceof ConnectorError)
@@ -53,7 +59,7 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
     options.log.error(
       'A command that was sent to this daemon (control socket) failed; the daemon continues',
       {
-        question: `${request.method ?? ''} ${request.url ?? ''}`,
+        question: name,
         error: error instanceof Error ? error.name : 'unknown',
         ...(cause instanceof ConnectorError && { code: cause.code, cause: cause.message }),
       },
@@ -62,11 +68,22 @@ async function answerTo(request: IncomingMessage, options: ControlOptions): Prom
   }
 }
 
-function send(response: ServerResponse, { status, body }: Answer): void {
-  const raw = body instanceof Uint8Array
-  const bytes = raw ? body : Buffer.from(`${JSON.stringify(body)}\n`)
-  response.writeHead(status, {
-    'content-type': raw ? 'application/octet-stream' : 'application/json',
+/** The answer to a question that came another way than through the socket. `body`: JSON. */
+export async function answerOf(
+  { question, body }: { readonly question: string; readonly body: string },
+  options: ControlOptions,
+): Promise<RawReply> {
+  const answer = await answerTo(question, async () => JSON.parse(body), options)
+  return { status: answer.status, bytes: bytesOf(answer) }
+}
+
+const bytesOf = ({ body }: Answer): Buffer =>
+  body instanceof Uint8Array ? Buffer.from(body) : Buffer.from(`${JSON.stringify(body)}\n`)
+
+function send(response: ServerResponse, answer: Answer): void {
+  const bytes = bytesOf(answer)
+  response.writeHead(answer.status, {
+    'content-type': answer.body instanceof Uint8Array ? 'application/octet-stream' : 'application/json',
     'content-length': bytes.length,
     connection: 'close',
   })
@@ -118,7 +135,8 @@ export async function openControl(options: ControlOptions): Promise<Control> {
   const server = createServer(
     { headersTimeout: TIMEOUT_MS, requestTimeout: TIMEOUT_MS, maxHeaderSize: 8192 },
     (request, response) => {
-      void answerTo(request, options).then((answer) => send(response, answer))
+      const name = `${request.method ?? ''} ${request.url ?? ''}`
+      void answerTo(name, () => bodyOf(request), options).then((answer) => send(response, answer))
     },
   )
   server.maxConnections = MAX_CONNECTIONS

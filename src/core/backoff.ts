@@ -1,8 +1,7 @@
 // Delay before the next try: exponential with full jitter in its upper half, capped. Pure.
 import type { Random } from './clock.ts'
 import { isRetried } from './errors.ts'
-import type { ConnectorError } from './errors.ts'
-import type { ErrorCode } from './errors.ts'
+import type { ConnectorError, ErrorCode } from './errors.ts'
 import type { Log } from './log.ts'
 import { HOUR_MS } from './time.ts'
 

@@ -84,7 +84,7 @@ export class ConnectorError extends Error {
   }
 }
 
-/** False: the loop that met it ends, with it. A bug is no ConnectorError. */
+/** False: the loop that met it ends with it, and all others of its shard. A bug is no ConnectorError. */
 export const isRetried = (error: unknown): error is ConnectorError =>
   error instanceof ConnectorError && error.action !== 'exit' && error.action !== 'yield'
 

@@ -17,7 +17,7 @@ const TURN_MS = 200
 /**
  * Delivers until `signal` aborts, or until nothing more will come and nothing is pending. A running
  * step then completes and answers are awaited, so that no possible duplicates remain, unless `cut`
- * aborts too. Throws only errors that must stop the process.
+ * aborts too. Throws only errors that end all loops.
  */
 export async function runDispatcher(
   dispatcher: Dispatcher,

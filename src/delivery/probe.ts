@@ -9,7 +9,7 @@ const texts = { failed: 'The receiver is not ready and will be asked again', blo
 
 /**
  * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
- * must stop the process.
+ * end all loops.
  */
 export async function probe(
   { sink, reporter, log, clock, random }: LoopOptions,

@@ -153,15 +153,14 @@ const dueCount = (throttle: LogThrottle | undefined, amount: number) =>
 
 /**
  * Reads until `signal` aborts, or, with `once`, until the source has read everything. Throws only
- * errors that must stop the process.
+ * errors that end all loops.
  */
 export async function runIngest(options: IngestOptions, signal: AbortSignal): Promise<void> {
   const { source, journal, reporter, clock, once, keyWait } = options
-  await options.reads?.recall()
   const throttle = () => new LogThrottle(() => clock.elapsed())
   const reader = { ...options, foreignThrottle: throttle(), malformedThrottle: throttle() }
-  let cursor = await journal.cursor(source.stream)
   const failures = new FailureBackoff(() => clock.elapsed())
+  let cursor = await storedCursor(options, failures, signal)
   const pauses = new Pauses(options)
   const stopped = () => signal.aborted
   let isBlocked = false
@@ -194,6 +193,23 @@ export async function runIngest(options: IngestOptions, signal: AbortSignal): Pr
       await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
     }
   }
+}
+
+/** Waits while the database of the journal is not available. */
+async function storedCursor(
+  options: IngestOptions,
+  failures: FailureBackoff,
+  signal: AbortSignal,
+): Promise<Cursor | undefined> {
+  while (!signal.aborted) {
+    try {
+      await options.reads?.recall()
+      return await options.journal.cursor(options.source.stream)
+    } catch (error) {
+      await options.clock.sleep(delayAfter(options, error, failures), signal)
+    }
+  }
+  return undefined
 }
 
 const PAUSED_TEXT = 'Reading is paused: undelivered entries have reached journal.max_bytes'

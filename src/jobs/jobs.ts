@@ -160,9 +160,10 @@ export class StreamJobs implements Jobs {
     return ofKind(kind, this.#table.listed()).map(jobOf)
   }
 
-  /** Until `signal` aborts. Rejects only with an error that must stop the process. */
+  /** Until `signal` aborts. Rejects only with an error that ends all loops. */
   async run(signal: AbortSignal): Promise<void> {
-    await this.#table.load()
+    const { clock } = this.#options
+    await keepUnlessStopped(() => this.#table.load(), { error: undefined }, clock, signal)
     const { ranges } = this.#options
     await Promise.all(jobKinds.flatMap((kind) => ranges.map((range) => this.#readAll(kind, range, signal))))
   }
@@ -202,7 +203,8 @@ export class StreamJobs implements Jobs {
         .toSorted((one, other) => one.record.startedAt - other.record.startedAt)[0]
     const next = () => this.#table.next(oldest, signal)
     for (let job = await next(); job; job = await next()) {
-      if (kind === 'replay') await this.#pages.load(job)
+      const { clock } = this.#options
+      if (kind === 'replay') await keepUnlessStopped(() => this.#pages.load(job), job, clock, signal)
       const until = AbortSignal.any([signal, job.cancelled.signal])
       while (job.record.endedAt === undefined && (await this.#readSpan(range, job, until)));
       if (job.record.endedAt === undefined) continue

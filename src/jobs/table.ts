@@ -43,7 +43,10 @@ export class JobTable {
 
   /** Call first. */
   load(): Promise<void> {
-    this.#loaded ??= this.#read()
+    this.#loaded ??= this.#read().catch((error: unknown) => {
+      this.#loaded = undefined
+      throw error
+    })
     return this.#loaded
   }
 
@@ -206,9 +209,9 @@ export class JobTable {
   }
 }
 
-/** Retries, even on a full disk. False: `signal` aborted first. Rejects to stop the process. */
+/** Retries, even on a full disk. False: `signal` aborted first. Rejects with what ends the loops. */
 export async function keepUnlessStopped(
-  write: () => Promise<void>,
+  work: () => Promise<void>,
   progress: Pick<JobState, 'error'>,
   clock: Pick<Clock, 'sleep'>,
   signal: AbortSignal,
@@ -216,7 +219,7 @@ export async function keepUnlessStopped(
   const stopped = () => signal.aborted
   while (!stopped()) {
     try {
-      await write()
+      await work()
       progress.error = undefined
       return true
     } catch (error) {

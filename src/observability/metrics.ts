@@ -1,7 +1,7 @@
 // All metrics, each declared once.
 import { setImmediate as letOthers } from 'node:timers/promises'
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import type { Metric } from 'prom-client'
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { Aggregator, Metric, MetricObjectWithValues, MetricValue } from 'prom-client'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
 import { errorCodes } from '../core/errors.ts'
 import type { ErrorCode } from '../core/errors.ts'
@@ -160,6 +160,19 @@ function journalMetrics({ gauge }: Makers) {
   }
 }
 
+/** Only of a replica, whose journal is in PostgreSQL. */
+function shardMetrics({ counter, gauge }: Makers) {
+  return {
+    held: gauge('shard_held', '1 if this replica holds the shard, 0 if not', 'shard'),
+    epoch: gauge('shard_epoch', 'How often the shard was acquired, by any replica; only if held', 'shard'),
+    takeovers: counter(
+      'shard_takeovers_total',
+      'Shards that this replica acquired because the lease of another ended without being released',
+    ),
+  }
+}
+
+export type ShardMetrics = ReturnType<typeof shardMetrics>
 export type SourceMetrics = ReturnType<typeof sourceMetrics>
 export type SinkMetrics = ReturnType<typeof sinkMetrics>
 export type CanaryMetrics = ReturnType<typeof canaryMetrics>
@@ -173,6 +186,8 @@ export interface Metrics {
   readonly canary: CanaryMetrics
   readonly backfill: ReturnType<typeof jobMetrics>
   readonly replay: ReturnType<typeof jobMetrics>
+  /** Adds them: call once. */
+  shards(): ShardMetrics
   /** Called before each scrape, to update the gauges. */
   onScrape(refresh: () => void): void
   configReloaded(successful: boolean): void
@@ -180,7 +195,11 @@ export interface Metrics {
   configTaken(at: number): void
   /** All series in the text format. */
   render(): Promise<string>
+  /** The same as values, for `mergedMetrics`. */
+  values(): Promise<MetricValues>
 }
+
+export type MetricValues = readonly MetricObjectWithValues<MetricValue<string>>[]
 
 interface MetricsOptions {
   readonly version: string
@@ -205,6 +224,9 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     'When the current configuration was loaded, at the start or later; counters begin there',
   )
   const refreshers: (() => void)[] = []
+  const refresh = () => {
+    for (const each of refreshers) each()
+  }
   return {
     contentType: registry.contentType,
     source: sourceMetrics(make),
@@ -214,11 +236,12 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     canary: canaryMetrics(make),
     backfill: jobMetrics(make, 'backfill', 'backfills'),
     replay: jobMetrics(make, 'replay', 'replays from the API'),
-    onScrape: (refresh) => void refreshers.push(refresh),
+    shards: () => shardMetrics(make),
+    onScrape: (each) => void refreshers.push(each),
     configReloaded: (successful) => reload.set(successful ? 1 : 0),
     configTaken: (at) => taken.set(at / 1000),
     async render() {
-      for (const refresh of refreshers) refresh()
+      refresh()
       // Yields between metrics: a hundred workspaces have ten thousand series.
       const texts: string[] = []
       for (const { name } of registry.getMetricsAsArray()) {
@@ -227,7 +250,76 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
       }
       return `${texts.join('\n\n')}\n`
     },
+    async values() {
+      refresh()
+      return (await registry.getMetricsAsJSON()) as MetricValues
+    },
   }
+}
+
+// The metrics of several shards as those of one process.
+
+/** Gauges whose sum over the shards of a replica would mean nothing; all others are summed. */
+const aggregators: ReadonlyMap<string, Aggregator> = new Map([
+  ['build_info', 'first'],
+  ['config_last_reload_successful', 'first'],
+  ['config_last_reload_success_timestamp_seconds', 'first'],
+  ['sink_state', 'max'],
+  ['sink_linger_seconds', 'max'],
+  ['sink_lag_seconds', 'max'],
+  ['sink_last_success_timestamp_seconds', 'max'],
+  ['sink_certificate_expiry_timestamp_seconds', 'min'],
+  ['journal_paused', 'max'],
+])
+
+/** `first`: the process itself, whose metrics about it are the ones that count. */
+export async function mergedMetrics(
+  first: Pick<Metrics, 'values'>,
+  shards: readonly Pick<Metrics, 'values'>[],
+  ended: MetricValues,
+): Promise<string> {
+  const own = (await first.values()).map((metric) =>
+    metric.name.startsWith(PREFIX) ? metric : { ...metric, aggregator: 'first' as const },
+  )
+  const parts = await Promise.all(shards.map((each) => each.values()))
+  return aggregated([own, ...parts, ended]).metrics()
+}
+
+/** Counters that continue when a shard is freed: a counter that falls looks like a restart. */
+export async function endedCounters(
+  before: MetricValues,
+  shard: Pick<Metrics, 'values'>,
+): Promise<MetricValues> {
+  const counters = (await shard.values()).filter(
+    ({ type }) => String(type) === 'counter' || String(type) === 'histogram',
+  )
+  return (await aggregated([before, counters]).getMetricsAsJSON()) as MetricValues
+}
+
+const aggregated = (parts: readonly MetricValues[]) =>
+  AggregatorRegistry.aggregate(withoutUnseen(parts) as MetricValues[])
+
+/** A time of 0 means that none was seen, and is no minimum. */
+function withoutUnseen(parts: readonly MetricValues[]): readonly MetricValues[] {
+  const keyOf = (name: string, labels: object) => `${name} ${JSON.stringify(labels)}`
+  const isMinimum = ({ aggregator }: MetricValues[number]) => aggregator === 'min'
+  const seen = new Set(
+    parts
+      .flat()
+      .filter(isMinimum)
+      .flatMap(({ name, values }) =>
+        values.filter(({ value }) => value > 0).map(({ labels }) => keyOf(name, labels)),
+      ),
+  )
+  return parts.map((metrics) =>
+    metrics.map((metric) => {
+      if (!isMinimum(metric)) return metric
+      const values = metric.values.filter(
+        ({ value, labels }) => value > 0 || !seen.has(keyOf(metric.name, labels)),
+      )
+      return { ...metric, values }
+    }),
+  )
 }
 
 // The closed sets of label values. Event data never creates a series.
@@ -263,15 +355,18 @@ export function reasonLabel(reason: string): string {
 
 // How a metric is declared: its kind, our prefix, and its registry.
 
+const PREFIX = 'auditferry_'
+
 function makers(registry: Registry) {
   const registers = [registry]
+  const named = (name: string) => ({ name: `${PREFIX}${name}`, registers })
   return {
     counter: (name: string, help: string, ...labelNames: string[]) =>
-      new Counter({ name: `auditferry_${name}`, help, labelNames, registers }),
+      new Counter({ ...named(name), help, labelNames }),
     gauge: (name: string, help: string, ...labelNames: string[]) =>
-      new Gauge({ name: `auditferry_${name}`, help, labelNames, registers }),
+      new Gauge({ ...named(name), help, labelNames, aggregator: aggregators.get(name) ?? 'sum' }),
     histogram: (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
-      new Histogram({ name: `auditferry_${name}`, help, buckets, labelNames, registers }),
+      new Histogram({ ...named(name), help, buckets, labelNames }),
   }
 }
 

@@ -8,7 +8,7 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { Mask } from './log.ts'
 import { messageOf } from './words.ts'
 
-const MAX_ERRORS = 20
+export const MAX_ERRORS = 20
 
 /** Errors of one part that differ only in numbers are counted as one. */
 export interface ErrorStatus {

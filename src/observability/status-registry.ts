@@ -75,7 +75,7 @@ export interface StatusRegistry {
   status(): StatusReport
 }
 
-const nothing: JournalStats = {
+export const noStats: JournalStats = {
   entries: 0,
   bytes: 0,
   capacityBytes: 0,
@@ -90,7 +90,7 @@ const nothing: JournalStats = {
 
 /** The journal's current statistics; the last ones after it is closed. */
 function lastKnown(journalStats: () => JournalStats): () => JournalStats {
-  let last = nothing
+  let last = noStats
   return () => {
     try {
       last = journalStats()
@@ -297,7 +297,7 @@ function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): 
   return stats.full || workspaces.some(({ sources }) => sources.some(forDisk))
 }
 
-function isWell(
+export function isWell(
   journal: JournalStatus,
   workspaces: readonly WorkspaceStatus[],
   sinks: readonly SinkStatus[],

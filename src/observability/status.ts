@@ -69,6 +69,8 @@ export interface WorkspaceStatus {
   readonly name: string
   readonly sources: readonly SourceStatus[]
   readonly rate_limits?: readonly RateLimitStatus[]
+  /** the replica that reads it; absent: the one that reports */
+  readonly replica?: string
 }
 
 type Begin = Pick<StatusReport, 'started_at' | 'configured_at'>
@@ -185,6 +187,23 @@ export interface WarningStatus {
   readonly since: string
 }
 
+/** A shard of the journal, in use by a workspace. */
+export interface ShardStatus {
+  readonly shard: number
+  /** the replica that works on it; null: none does now */
+  readonly holder: string | null
+  /** how often it was acquired */
+  readonly epoch: number
+  /** since when its last holder has or had it; null: no replica ever had it */
+  readonly since: Instant
+  /** how often the lease of a holder ended without being released */
+  readonly takeovers: number
+  /** the holder is the replica that reports */
+  readonly here: boolean
+  /** age of what is reported of it here; null: nothing is */
+  readonly reported_at: Instant
+}
+
 export interface StatusReport {
   readonly version: string
   /** start of the process */
@@ -197,6 +216,8 @@ export interface StatusReport {
   readonly workspaces: readonly WorkspaceStatus[]
   readonly sinks: readonly SinkStatus[]
   readonly journal: JournalStatus
+  /** absent: the journal is not in PostgreSQL */
+  readonly shards?: readonly ShardStatus[]
   /** when a changed configuration was rejected; null: not since the current one was loaded */
   readonly config_refused_at: Instant
   /** its first fault, and the number of others; null: none is rejected */

@@ -1,24 +1,22 @@
 // The daemon process: one app after another behind the same listener and control socket.
 import { hostname } from 'node:os'
-import { openApp } from '../../app/app.ts'
-import type { App } from '../../app/app.ts'
-import { retryWantedDeadLetters } from '../../app/delivery.ts'
-import type { Environment } from '../../app/environment.ts'
 import { ConfigFaults } from '../../config/faults.ts'
+import { basePath } from '../../config/journal.ts'
 import { configText } from '../../config/render.ts'
 import type { Config } from '../../config/schema.ts'
 import { hostPort } from '../../contracts/platform.ts'
 import { openControl } from '../../control/server.ts'
 import type { Control } from '../../control/server.ts'
 import { untilAborted } from '../../core/abort.ts'
-import { ConnectorError } from '../../core/errors.ts'
+import type { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
-import { checkApart } from '../../journal/sqlite/open.ts'
 import { openHttp } from '../../observability/listener.ts'
 import type { OpsHttp } from '../../observability/listener.ts'
 import { logEnd } from '../../observability/log.ts'
 import { exitCodeOf } from '../shared/world.ts'
 import type { CommandContext } from '../shared/world.ts'
+import { openEngine } from './engine.ts'
+import type { Running, Setup } from './engine.ts'
 
 const never: NextSetup = () => new Promise(() => undefined)
 
@@ -40,12 +38,13 @@ export async function runDaemon(
   { journalCheck: program, nextSetup = never, started, takesOver }: DaemonOptions = {},
 ): Promise<void> {
   const isStopping = () => signal.aborted
-  // Checked once: a check of a large journal at each reload would leave probes without an answer.
-  const { path } = first.config.journal
-  const open = await checkApart({ path, program, log: first.environment.log }, signal)
-  if (isStopping()) return
-  let app = await openApp(first.config, first.environment, { once: false }, open)
-  const front = new Front(() => app)
+  const engine = await openEngine(first, program, signal)
+  if (isStopping()) {
+    await engine.close()
+    return
+  }
+  let now = await engine.open(first)
+  const front = new Front(() => now)
   try {
     // Opening may take long: if the stop signal came meanwhile, start nothing.
     if (isStopping()) {
@@ -55,15 +54,15 @@ export async function runDaemon(
     await front.open(first)
     started?.(front.url)
     for (let setup: Setup | undefined = first; setup && !isStopping();) {
-      const next: Setup | undefined = await untilNext({ app, front, setup }, nextSetup, signal)
+      const next: Setup | undefined = await untilNext({ now, front, setup }, nextSetup, signal)
       if (next) {
         await front.delayFor(async () => {
-          // The journal has one owner at a time: the old app finishes before the next one opens it.
-          await app.stop()
+          // A journal has one owner at a time: the old app finishes before the next one opens it.
+          await now.stop()
           if (isStopping()) return
-          const { startedAt } = app.registry
+          const { startedAt } = now.registry
           takesOver?.(next)
-          app = await openApp(next.config, next.environment, { once: false, startedAt }, open)
+          now = await engine.open(next, startedAt)
         })
       }
       setup = next
@@ -72,36 +71,37 @@ export async function runDaemon(
     // Probes and commands are answered until the end.
     front.isReady = false
     try {
-      await app.stop()
+      await Promise.all([engine.leave(), now.stop()])
     } finally {
       // An open listener would keep the process alive.
       await front.close()
+      await engine.close()
     }
   }
 }
 
 interface Served {
-  readonly app: App
+  readonly now: Running
   readonly front: Front
   readonly setup: Setup
 }
 
 /** Runs an app until the next setup or the signal (undefined). Rejects with what stopped it. */
 async function untilNext(
-  { app, front, setup }: Served,
+  { now, front, setup }: Served,
   nextSetup: NextSetup,
   signal: AbortSignal,
 ): Promise<Setup | undefined> {
   const over = new AbortController()
-  const running = app.run().then(() => undefined)
+  const running = now.run().then(() => undefined)
   front.isReady = true
   const current: CurrentSetup = {
     ...setup,
     prepareFor: async (next) => {
-      await assertJournalThere(app)
+      await now.prepareFor(next.config)
       await front.move(next)
     },
-    reportRejected: (error) => app.registry.configRefused(error),
+    reportRejected: (error) => now.registry.configRefused(error),
   }
   const ended = AbortSignal.any([signal, over.signal])
   const next = nextSetup(current, ended)
@@ -114,25 +114,19 @@ async function untilNext(
   }
 }
 
-/** A new app would create an empty journal, then read and send everything again. */
-async function assertJournalThere({ journal }: App): Promise<void> {
-  const lost = await journal.lost()
-  if (lost !== undefined) throw new ConnectorError('config_invalid', `journal.path: ${lost}`)
-}
-
 // Listener and control socket: they stay open while the app behind them changes.
 
 class Front {
   isReady = false
-  readonly #app: () => App
+  readonly #now: () => Running
   #listen = ''
   #http: OpsHttp | undefined
   #control: Control | undefined
   #shown: { readonly of: Config; readonly text: string } | undefined
   #change: Promise<unknown> = Promise.resolve()
 
-  constructor(app: () => App) {
-    this.#app = app
+  constructor(now: () => Running) {
+    this.#now = now
   }
 
   get url(): string {
@@ -142,9 +136,9 @@ class Front {
 
   async open(setup: Setup): Promise<void> {
     await this.move(setup)
-    const now = this.#app
+    const now = this.#now
     this.#control = await openControl({
-      journalPath: setup.config.journal.path,
+      journalPath: basePath(setup.config),
       log: setup.environment.log,
       afterChange: () => this.#change,
       get registry() {
@@ -153,7 +147,7 @@ class Front {
       get journal() {
         return now().journal
       },
-      retry: (query) => retryWantedDeadLetters(now().journal, now().config.sinks, query),
+      retry: (query) => now().retry(query),
       get taps() {
         return now().taps
       },
@@ -180,7 +174,7 @@ class Front {
   async move({ config, environment }: Setup): Promise<void> {
     const listen = hostPort(config.server.listen)
     if (listen === this.#listen) return
-    const now = this.#app
+    const now = this.#now
     const before = this.#http
     this.#http = await openHttp({
       listen,
@@ -203,7 +197,7 @@ class Front {
 
   /** Rendered once per configuration: the page requests it every few seconds. */
   #configText(): string {
-    const { config } = this.#app()
+    const { config } = this.#now()
     if (this.#shown?.of !== config) this.#shown = { of: config, text: configText(config) }
     return this.#shown.text
   }
@@ -239,12 +233,6 @@ export async function withErrorReport(
 }
 
 // A configuration with its environment, and the change from one to the next.
-
-/** A configuration and the environment that it runs in. */
-export interface Setup {
-  readonly config: Config
-  readonly environment: Environment
-}
 
 /** The current setup, and what it does for the next one. */
 export interface CurrentSetup extends Setup {

@@ -11,7 +11,8 @@ import type { Clock } from '../../core/clock.ts'
 import { ConnectorError, OUT_OF_FILES, isOutOfFiles } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { Secret } from '../../core/secret.ts'
-import type { CurrentSetup, NextSetup, Setup } from './daemon.ts'
+import type { CurrentSetup, NextSetup } from './daemon.ts'
+import type { Setup } from './engine.ts'
 
 /** How often the file is checked. */
 const POLL_MS = 2_000

@@ -39,8 +39,7 @@ export interface ReplicaView {
 export interface ShardReport {
   readonly shard: number
   readonly holder: string
-  /** epoch ms, by the clock of the database */
-  readonly at: number
+  readonly ageMs: number
   readonly report: string
 }
 
@@ -64,6 +63,8 @@ const ANSWERABLE_MS = 20_000
 /** The asker waits this long: less than a command waits for the replica that it reached. */
 const WAIT_MS = 25_000
 const POLL_MS = 250
+/** Longer than that, and not longer than a lease, no statement here waits for the database. */
+const ANSWER_MS = 10_000
 
 export class Replicas {
   readonly #options: ReplicasOptions
@@ -182,7 +183,7 @@ export class Replicas {
     const { schema } = this.#options
     return this.#use((session) =>
       session.query<ShardReport>(
-        `SELECT shard, holder, (extract(epoch FROM at) * 1000)::bigint AS at, report
+        `SELECT shard, holder, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS "ageMs", report
          FROM ${schema}.shard_reports WHERE shard = ANY ($1::integer[])`,
         [shards],
       ),
@@ -249,11 +250,10 @@ export class Replicas {
     await session.query(`DELETE FROM ${schema}.requests WHERE asked_at < ${old}`)
   }
 
-  /** A database that does not answer within the time of a lease holds up nothing longer than that. */
   async #use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const { clock, termMs } = this.#options
     const done = await within(
-      termMs,
+      Math.min(termMs, ANSWER_MS),
       clock,
       this.#connection.use(work).then((value) => ({ value })),
     )

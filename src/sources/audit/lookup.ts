@@ -173,7 +173,11 @@ export async function tryLatest(step: PagingStep, priority: Priority): Promise<F
   }
 }
 
-const ofAll = new Set<ErrorCode>(['aborted', 'unauthorized', 'rate_limited', 'unreachable', 'tls_invalid'])
+const ofAll = new Set<ErrorCode>([
+  ...(['aborted', 'unauthorized', 'rate_limited', 'unreachable', 'tls_invalid'] as const),
+  // The permit of a request is recorded in the journal.
+  ...(['disk_full', 'store_unavailable', 'lease_lost'] as const),
+])
 
 /** Any other request would have met this error too. */
 export const isOfAll = ({ code }: ConnectorError): boolean => ofAll.has(code)

@@ -80,7 +80,14 @@ export class RateLimiter {
 
   /** Loads the last minute's record, once; `acquire` waits for it. Throws as the store does. */
   load(): Promise<void> {
-    return (this.#loaded ??= this.#load().then(() => void (this.#isLoaded = true)))
+    return (this.#loaded ??= this.#load().then(
+      () => void (this.#isLoaded = true),
+      (error: unknown) => {
+        // The database was not available: the next request tries again.
+        this.#loaded = undefined
+        throw error
+      },
+    ))
   }
 
   /**

@@ -348,6 +348,14 @@ describe('the journal', () => {
     expect(requests).toHaveLength(asked)
   })
 
+  test('a lost lease ends every loop with that error', async () => {
+    const taken = new ConnectorError('lease_lost', 'taken over')
+    const { running } = await start({
+      tamper: (journal) => withMethods(journal, { prune: () => Promise.reject(taken) }),
+    })
+    await expect(running).rejects.toBe(taken)
+  })
+
   test('a stop for a damaged journal does not promise that the next start delivers from it', async () => {
     const damaged = new ConnectorError('journal_corrupt', 'torn')
     const tamper: DaemonRigOptions['tamper'] = (journal) =>

@@ -485,3 +485,9 @@ test('a prompt that could not be sent leaves the report of the one before unchan
   expect(await perch.step()).toBe(HOUR)
   expect(perch.notes.lacking).toEqual(['query'])
 })
+
+test('a lost lease ends the loop', async () => {
+  const perch = await openPerch()
+  perch.answers(() => Promise.reject(new ConnectorError('lease_lost', 'taken')))
+  await expect(perch.canary.run(never)).rejects.toMatchObject({ code: 'lease_lost' })
+})

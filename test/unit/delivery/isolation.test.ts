@@ -407,9 +407,10 @@ it('a blocked sink is retried within a minute, whatever Retry-After says', async
   await stop()
 })
 
-it('a fatal error ends the loop with that error, and so does a bug', async () => {
+it('a fatal error ends the loop with that error, and so do a lost lease and a bug', async () => {
   for (const thrown of [
     failing('disk_failed'),
+    failing('lease_lost'),
     () => {
       throw new TypeError('a bug')
     },

@@ -75,7 +75,11 @@ describe('a starting sink', () => {
   })
 
   it('ends the process on a bug or a fatal error in the probe', async () => {
-    for (const error of [new TypeError('a bug'), new ConnectorError('disk_failed', 'gone')]) {
+    const [failed, lost] = [
+      new ConnectorError('disk_failed', 'gone'),
+      new ConnectorError('lease_lost', 'taken'),
+    ]
+    for (const error of [new TypeError('a bug'), failed, lost]) {
       const { run } = setup([error as ConnectorError])
       await expect(run()).rejects.toBe(error)
     }

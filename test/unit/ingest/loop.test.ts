@@ -20,6 +20,9 @@ import { driven } from '../app/audit-harness.ts'
 
 const MINUTE = 60_000
 const stream = { workspace: 'acme', source: 'audit' } as const
+const nothingRead = {
+  ...{ stream, entries: entriesOf([]), quarantined: [], findings: [], headUs: undefined, gaps: 0 },
+}
 
 function page(from: number, count: number, more: Partial<PageChunk> = {}): PageChunk {
   return partOf({ entries: entriesOf(Array.from({ length: count }, (_, i) => spec(from + i))), ...more })
@@ -362,14 +365,43 @@ it('with a full disk it does not ask every second: each try would be a request a
   expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
 })
 
-it('a fatal error is thrown, and so is a bug', async () => {
-  for (const thrown of [new ConnectorError('journal_corrupt', 'torn'), new TypeError('a bug')]) {
+it('a fatal error is thrown, and so are a lost lease and a bug', async () => {
+  const errors = [
+    new ConnectorError('journal_corrupt', 'torn'),
+    new ConnectorError('lease_lost', 'taken'),
+    new TypeError('a bug'),
+  ]
+  for (const thrown of errors) {
     const rig = await openRig()
     const source = new FakeSource(() => {
       throw thrown
     })
     await expect(runIngest(collectorOf(rig, source).collector, never)).rejects.toBe(thrown)
   }
+})
+
+it('a journal whose database is away at the start is asked again for the cursor, before anything is read', async () => {
+  const rig = await openRig()
+  await rig.journal.append({ ...nothingRead, cursor: 'here' })
+  let asked = 0
+  const away = async () => {
+    if (++asked <= 2) throw new ConnectorError('store_unavailable', 'no database')
+  }
+  const journal = withMethods(rig.journal, {
+    cursor: async (of) => (await away(), rig.journal.cursor(of)),
+  })
+  const source = new FakeSource(() => [])
+  const stopping = new AbortController()
+  const { collector, reporter } = collectorOf(rig, source, { journal })
+  const loop = runIngest(collector, stopping.signal)
+  await pass(rig, START + 5_000)
+  stopping.abort()
+  await loop
+  expect(source.starts).toEqual(['here'])
+  expect(reporter.states.slice(0, 2)).toEqual(['failing', 'failing'])
+  expect(rig.log.lines.map((line) => line.split(' {')[0])).toEqual([
+    ...['Reading failed and will be retried', 'Reading failed and will be retried', 'Reading resumed'],
+  ])
 })
 
 it('an abort ends the loop silently, wherever it was', async () => {

@@ -39,10 +39,12 @@ test('a job that is stopped while it waits has saved nothing', async () => {
   expect(await keepUnlessStopped(failingWith('disk_full', 9), job, { sleep }, stop.signal)).toBe(false)
 })
 
-test('on a failing disk the process ends at once', async () => {
+test('on a failing disk, or without its lease, a job ends at once', async () => {
   const { waits, stop, clock, job } = setup()
-  const kept = keepUnlessStopped(failingWith('disk_failed', 1), job, clock, stop.signal)
-  await expect(kept).rejects.toMatchObject({ code: 'disk_failed' })
+  for (const code of ['disk_failed', 'lease_lost'] as const) {
+    const kept = keepUnlessStopped(failingWith(code, 1), job, clock, stop.signal)
+    await expect(kept).rejects.toMatchObject({ code })
+  }
   const bug = keepUnlessStopped(() => Promise.reject(new TypeError('ours')), job, clock, stop.signal)
   await expect(bug).rejects.toThrow('ours')
   expect(waits).toEqual([])

@@ -6,6 +6,7 @@ import { ConnectorError } from '../../../src/core/errors.ts'
 import type { StateEntry, StateChange } from '../../../src/contracts/journal.ts'
 import { noCounts } from '../../../src/contracts/jobs.ts'
 import type { Job } from '../../../src/contracts/jobs.ts'
+import { overlay } from '../../../src/core/overlay.ts'
 import { stateOf } from '../../../src/jobs/record.ts'
 import { markOf, marksIn, SentPages } from '../../../src/jobs/sent-pages.ts'
 import { replayStatusOf } from '../../../src/observability/status.ts'
@@ -63,6 +64,23 @@ test('a replay continues after a restart where it was, without duplicates', asyn
   expect(await harness.ids()).toEqual(inOrder(harness))
   // The second job read the rest, not everything again.
   expect(harness.asked().length).toBeLessThan((inOrder(harness).length - before) / 100 + 5)
+})
+
+test('jobs continue once the database of the journal, away at the start, is back', async () => {
+  const harness = await openReadHarness({}, 100)
+  await replay(replaysOf(harness))
+  const { journal } = harness
+  let lists = 0
+  const state = withMethods(journal.state, {
+    list: async (prefix, limit) => {
+      // Of the jobs, then of the pages that were sent.
+      if ([1, 4].includes(++lists)) throw new ConnectorError('store_unavailable', 'no database')
+      return journal.state.list(prefix, limit)
+    },
+  })
+  await runUntil(harness, replaysOf(harness, { journal: overlay(journal, { state }) }), isDone)
+  expect(lists).toBe(5)
+  expect(await harness.ids()).toEqual(inOrder(harness))
 })
 
 test('the same replay requested right after a restart is joined, even before the old one continues', async () => {

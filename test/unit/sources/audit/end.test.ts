@@ -1,6 +1,7 @@
 // The end of the log: one wrong answer is checked against
 // others, and entries that stay unread are reported.
 import { expect, test } from 'vitest'
+import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { HttpReply, Transport } from '../../../../src/contracts/platform.ts'
 import { DAY, MINUTE, SECOND, START, endpoints, openHarness } from '../../app/audit-harness.ts'
 import type { Harness } from '../../app/audit-harness.ts'
@@ -170,6 +171,19 @@ test('a refused key at `latest` is not treated as a failing `latest`: the drain 
   expect((await readOnce(harness)).caughtUp).toBe(false)
   expect(await harness.try()).toMatchObject({ code: 'unauthorized' })
 })
+
+test.each(['store_unavailable', 'lease_lost'] as const)(
+  'a request that the journal cannot record is not treated as a failing `latest`: %s',
+  async (code) => {
+    const harness = await openOnce((kind) => {
+      if (kind === 'latest') throw new ConnectorError(code, 'as told')
+      return undefined
+    })
+    harness.add(30)
+    expect((await readOnce(harness)).caughtUp).toBe(false)
+    expect(await harness.try()).toMatchObject({ code })
+  },
+)
 
 test('if neither `latest` nor `search` can be read, reading is not done', async () => {
   const broken = () => reply('{"log":{"id":"abc","timest')

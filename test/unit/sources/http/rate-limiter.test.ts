@@ -496,3 +496,17 @@ it('a request that has to wait reports it first, also if the window comes from b
   expect(reported).toEqual([START])
   expect(clock.now()).toBeGreaterThanOrEqual(START + MINUTE)
 })
+
+it('a window that the store could not load is loaded by the next request', async () => {
+  const store = new Notes()
+  const clock = new VirtualClock(START)
+  const before = open(1, clock, store)
+  await pass(before, clock)
+  await before.close()
+  const { load } = store
+  store.load = () => Promise.reject(new Error('no database'))
+  const after = open(1, clock, store)
+  await expect(after.acquire('live', never)).rejects.toThrow('no database')
+  store.load = load
+  expect(await pass(after, clock)).toBeGreaterThanOrEqual(START + MINUTE)
+})

@@ -1,0 +1,193 @@
+// What runs behind the listener and the control socket: one app with its journal in a file, or the
+// shards that this replica holds of a journal in PostgreSQL.
+import { hostname } from 'node:os'
+import { openApp } from '../../app/app.ts'
+import type { App } from '../../app/app.ts'
+import { retryWantedDeadLetters } from '../../app/delivery.ts'
+import type { Environment } from '../../app/environment.ts'
+import { Shards, workspacesByKey } from '../../app/process.ts'
+import { basePath } from '../../config/journal.ts'
+import type { Config } from '../../config/schema.ts'
+import { clientOf, connectControl } from '../../control/client.ts'
+import { answerOf } from '../../control/server.ts'
+import type { ControlOptions } from '../../control/questions.ts'
+import { shardsAsOne } from '../../control/shards.ts'
+import type { ShardClient } from '../../control/shards.ts'
+import { randomDigits, within } from '../../core/clock.ts'
+import { ConnectorError, isRetried } from '../../core/errors.ts'
+import { PostgresStore } from '../../journal/postgres/open.ts'
+import { Replicas } from '../../journal/postgres/replicas.ts'
+import { checkApart } from '../../journal/sqlite/open.ts'
+
+/** A configuration and the environment that it runs in. */
+export interface Setup {
+  readonly config: Config
+  readonly environment: Environment
+}
+
+/** What commands ask, and how it runs. */
+export interface Running
+  extends
+    Omit<ControlOptions, 'journalPath' | 'log' | 'afterChange'>,
+    Pick<App, 'config' | 'run' | 'alive' | 'stop'> {
+  readonly registry: Pick<App['registry'], 'startedAt' | 'status' | 'configRefused'>
+  readonly metrics: Pick<App['metrics'], 'contentType' | 'render'>
+  /** Throws ConnectorError `config_invalid` if another configuration could not take over. */
+  prepareFor(next: Config): Promise<void>
+}
+
+/** One per process: it outlasts a change of the configuration. */
+export interface Engine {
+  /** `startedAt`: of the process, if it ran another configuration before. */
+  open(setup: Setup, startedAt?: number): Promise<Running>
+  /** Call before the last one stops. */
+  leave(): Promise<void>
+  /** Call after the last one has stopped. */
+  close(): Promise<void>
+}
+
+/** `journalCheck`: as in the command context. Throws ConnectorError. */
+export function openEngine(
+  setup: Setup,
+  journalCheck: string | undefined,
+  signal: AbortSignal,
+): Promise<Engine> {
+  const { postgres } = setup.config.journal
+  return postgres ? openShards(setup, postgres) : openFile(setup, journalCheck, signal)
+}
+
+async function openFile(
+  { config, environment }: Setup,
+  program: string | undefined,
+  signal: AbortSignal,
+): Promise<Engine> {
+  const { path } = config.journal
+  // Checked once: a check of a large journal at each reload would leave probes without an answer.
+  const open = await checkApart({ path, program, log: environment.log }, signal)
+  return {
+    async open(setup, startedAt) {
+      const mode = { once: false, ...(startedAt !== undefined && { startedAt }) }
+      const app = await openApp(setup.config, setup.environment, mode, open)
+      return { ...app, retry: retryOf(app), prepareFor: () => assertJournalThere(app) }
+    },
+    leave: async () => undefined,
+    close: async () => undefined,
+  }
+}
+
+const retryOf =
+  ({ journal, config }: App): Running['retry'] =>
+  (query) =>
+    retryWantedDeadLetters(journal, config.sinks, query)
+
+/** A new app would create an empty journal, then read and send everything again. */
+async function assertJournalThere({ journal }: App): Promise<void> {
+  const lost = await journal.lost()
+  if (lost !== undefined) throw new ConnectorError('config_invalid', `journal.path: ${lost}`)
+}
+
+// The shards of a replica.
+
+/** A stop does not wait longer for a database that does not answer. */
+const LEAVE_MS = 1_000
+
+type Postgres = NonNullable<Config['journal']['postgres']>
+
+async function openShards({ config, environment }: Setup, postgres: Postgres): Promise<Engine> {
+  await assertAlone(config)
+  const { clock, log, random } = environment
+  const holder = `${hostname()}-${randomDigits(random, 6)}`
+  const place = { settings: settingsOf(postgres), schema: postgres.schema, holder, termMs: postgres.lease }
+  const store = new PostgresStore({ ...place, clock, log })
+  const replicas = new Replicas({ ...place, clock })
+  log.info('This replica takes part in the work of its database', { replica: holder })
+  const living = replicas.live()
+  const failing = living.then(() => new Promise<never>(() => undefined))
+  // Awaited only while something runs.
+  failing.catch(() => undefined)
+  return {
+    async open(setup, startedAt) {
+      const shards = new Shards({
+        ...setup,
+        ...(startedAt !== undefined && { startedAt }),
+        shards: postgres.shards,
+        answer: (app, question) => answerOf(question, partsOf(app, setup)),
+        ...{ store, replicas },
+      })
+      const elsewhere = (shard: number): ShardClient =>
+        clientOf(async (method, path, body = {}) => {
+          const asked = { question: `${method} ${path}`, body: JSON.stringify(body) }
+          const { status, bytes } = await replicas.ask(shard, asked)
+          return { status, bytes: Buffer.from(bytes) }
+        })
+      return runningOf(shards, setup, elsewhere, failing, async (next) => {
+        const assigned = replicas.assign(workspacesByKey(next.workspaces), postgres.shards)
+        // While the database does not answer, the new configuration waits for it as the old one does.
+        await assigned.catch(unlessAway)
+      })
+    },
+    leave: () => within(LEAVE_MS, clock, replicas.leave()),
+    async close() {
+      await Promise.all([replicas.close(), store.close()])
+    },
+  }
+}
+
+function unlessAway(error: unknown): void {
+  if (!isRetried(error)) throw error
+}
+
+/** The control socket and the spool would be those of both. */
+async function assertAlone(config: Config): Promise<void> {
+  const base = basePath(config)
+  if ((await connectControl(base)) === undefined) return
+  throw new ConnectorError(
+    'misconfigured',
+    `Another process of this machine works on the same database, with the same folder for temporary files (${base}.sock): give each replica a folder of its own (TMPDIR)`,
+  )
+}
+
+const settingsOf = ({ url }: Postgres) => ({
+  // Asked for each new connection: its password may have changed.
+  get url() {
+    return url.fresh() ?? url.reveal()
+  },
+})
+
+const partsOf = (app: App, { environment }: Setup): ControlOptions => ({
+  ...{ registry: app.registry, journal: app.journal, taps: app.taps, jobs: app.jobs },
+  ...{ comparing: app.comparing, metrics: app.metrics, retry: retryOf(app) },
+  ...{ journalPath: '', log: environment.log },
+})
+
+function runningOf(
+  shards: Shards,
+  setup: Setup,
+  elsewhere: (shard: number) => ShardClient,
+  failing: Promise<never>,
+  prepareFor: Running['prepareFor'],
+): Running {
+  const here = (app: App): ShardClient =>
+    clientOf((method, path, body = {}) =>
+      answerOf({ question: `${method} ${path}`, body: JSON.stringify(body) }, partsOf(app, setup)),
+    )
+  const all = () => new Map(shards.used.map((shard) => [shard, clientFor(shard)]))
+  const clientFor = (shard: number) => {
+    const app = shards.held.get(shard)
+    return app ? here(app) : elsewhere(shard)
+  }
+  const asOne = shardsAsOne({ all, shardOf: (workspace) => shards.shardOf(workspace) })
+  // Each shard has an instance of its own, and a command can name one.
+  const state = {
+    get: async (name: string) => [...shards.held.values()][0]?.journal.state.get(name),
+  }
+  return {
+    ...asOne,
+    ...{ config: shards.config, registry: shards.registry, metrics: shards.metrics },
+    journal: { ...asOne.journal, state },
+    run: () => Promise.race([shards.run(), failing]),
+    alive: () => shards.alive(),
+    stop: () => shards.stop(),
+    prepareFor,
+  }
+}
