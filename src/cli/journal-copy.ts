@@ -1,9 +1,9 @@
 // `journal copy`: copies the journal of one configuration into the place that another one names,
 // from SQLite to PostgreSQL or back.
+import { workspacesByKey } from '../app/process.ts'
 import { ConfigFaults } from '../config/faults.ts'
 import { examineConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { keyIdOf } from '../config/workspace.ts'
 import { randomDigits } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import { copyJournal } from '../journal/copy/copy.ts'
@@ -62,9 +62,8 @@ function settingsOf(
   { workspaces }: Config,
   { leaveUnlisted }: JournalCopyOptions,
 ): Omit<CopyOptions, 'source' | 'target' | 'shards'> {
-  const byKey = Map.groupBy(workspaces, keyIdOf)
   return {
-    groups: [...byKey.values()].map((group) => group.map(({ name }) => name)),
+    groups: workspacesByKey(workspaces),
     manifestJournal: () => randomDigits(systemRandom, 24),
     leaveUnlisted,
     signal: context.signal,

@@ -126,9 +126,10 @@ interface CopySettings {
   readonly url?: string
 }
 
-const settings = ({ groups = [['acme'], ['beta']], shards = SHARDS, url: _, ...rest }: CopySettings) => ({
-  ...{ groups, shards, leaveUnlisted: false, signal: new AbortController().signal },
-  ...{ onTable: () => undefined, manifestJournal: (shard: number) => `chain ${shard}`, ...rest },
+const settings = (given: CopySettings) => ({
+  ...{ groups: [['acme'], ['beta']], shards: SHARDS, leaveUnlisted: false },
+  ...{ signal: new AbortController().signal, onTable: () => undefined },
+  ...{ manifestJournal: (shard: number) => `chain ${shard}`, ...given },
 })
 
 const postgres = (schema: string, { url = server.url() }: CopySettings) => ({
@@ -181,8 +182,9 @@ async function answersOf(journal: Journal, streams: readonly Stream[]) {
     deadLetters: await Promise.all(
       (await journal.deadLetters({}))
         .filter(({ stream }) => isOurs(stream))
-        .map(async ({ id, seq: _, ...letter }) => ({
+        .map(async ({ id, ...letter }) => ({
           ...letter,
+          seq: undefined,
           raw: text(await journal.deadLetterRaw(id)),
         })),
     ),
@@ -215,10 +217,17 @@ async function pendingOf(journal: Journal, sink: string, isOurs: (stream: Stream
   for (let after: number | undefined; ;) {
     const batch = await journal.take(sink, { maxEntries: 3, maxBytes: 2 ** 20 }, { after })
     if (batch === undefined) return found
-    for (const { stream, entries, firstSeq: _, ...slice } of batch.slices)
+    for (const { stream, entries, appendedAt, onlySink, replay } of batch.slices)
       for (let i = 0; i < entries.count; i++)
         if (isOurs(stream))
-          found.push({ stream, ...slice, raw: text(entries.raw(i)), version: entries.version(i) })
+          found.push({
+            stream,
+            appendedAt,
+            onlySink,
+            replay,
+            raw: text(entries.raw(i)),
+            version: entries.version(i),
+          })
     after = batch.last
   }
 }

@@ -197,7 +197,7 @@ class Copy {
   }
 
   /** Throws ConnectorError `journal_corrupt` if the counts of both sides differ afterwards. */
-  async table<T extends Table>(table: T): Promise<void> {
+  async table(table: Table): Promise<void> {
     const { source, target, onTable, signal } = this.#options
     let written = 0
     for await (const page of this.#pages(table)) {
@@ -238,7 +238,6 @@ class Copy {
   }
 
   /** The rows of the target. */
-  #pages<T extends Table>(table: T): AsyncIterable<readonly Rows[T][]>
   #pages(table: Table): AsyncIterable<readonly Rows[Table][]> {
     switch (table) {
       case 'streams':
