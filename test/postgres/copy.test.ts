@@ -22,9 +22,11 @@ import {
   acknowledgement,
   audit,
   entriesOf,
+  idsOf,
   logOf,
   part,
   spec,
+  uuid,
 } from '../contract/journal-parts.ts'
 import { openContext } from '../unit/cli/context.ts'
 import { noPostgres, startPostgres } from './server.ts'
@@ -397,12 +399,34 @@ given('a journal that is copied', () => {
       code: 'config_invalid',
       message: expect.stringContaining('run --once') as string,
     })
+    change(
+      'old.db',
+      "DELETE FROM state WHERE name LIKE '%:settled:%'; INSERT INTO in_flight VALUES ('b', 23, 25, 's', '')",
+    )
+    await expect(toPostgres('old.db', schema)).rejects.toMatchObject({ code: 'config_invalid' })
     await toPostgres('old.db', schema, { leaveUnlisted: true })
     const journals = [...(await journalsOf(schema)).values()]
     const chains = await Promise.all(journals.map(({ state }) => state.get('evidence:journal')))
     expect(new Set(chains).size).toBe(2)
     for (const { state } of journals)
       expect((await state.list('', 1_000)).filter(({ name }) => numbered.includes(name))).toEqual([])
+  })
+
+  it('has a batch without an acknowledgement in flight in each shard that gets some of it', async () => {
+    await filled()
+    const old = await sqliteJournal()
+    await old.recordInFlight('b', { first: 23, last: 25, shape: 's', detail: '' })
+    await old.close()
+    const schema = await newSchema()
+    await toPostgres('old.db', schema)
+    const journals = await journalsOf(schema)
+    const inFlight = async (workspace: string) => {
+      const journal = journals.get(workspace)
+      const [batch] = (await journal?.inFlightBatches('b')) ?? []
+      return idsOf(batch && (await journal?.range(batch.first, batch.last)))
+    }
+    expect(await inFlight('acme')).toEqual([21, 22].map(uuid))
+    expect(await inFlight('beta')).toEqual([12].map(uuid))
   })
 
   it('needs no right to change tables', async () => {
@@ -452,14 +476,14 @@ given('a copy', () => {
     )
   })
 
-  it('is refused before it writes while a batch in flight would go to two shards', async () => {
+  it('is refused before it writes while an awaited acknowledgement is of entries of two shards', async () => {
     await filled()
     const old = await sqliteJournal()
-    await old.recordInFlight('b', { first: 23, last: 25, shape: 's', detail: '' })
+    await old.recordInFlight('b', { first: 23, last: 25, shape: 's', detail: '{"id":7}' })
     await old.close()
     const schema = await newSchema()
     await expect(toPostgres('old.db', schema)).rejects.toMatchObject(
-      refused('config_invalid', 'sink b (entries 23 to 25)'),
+      refused('config_invalid', 'Sink b waits for the acknowledgement of a batch (entries 23 to 25)'),
     )
     await toPostgres('old.db', schema, { groups: [['acme', 'beta']] })
   })

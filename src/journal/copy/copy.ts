@@ -10,7 +10,7 @@ import { Renumbering, pendingCount } from './renumbering.ts'
 import type { ShardNumbers } from './renumbering.ts'
 import { tables } from './tables.ts'
 import type { ChunkPlace, Rows, Table, Tables, TargetTables } from './tables.ts'
-import { isCopied, shardsOf, unlistedSinkOf, workspaceOf } from './workspaces.ts'
+import { chainOf, isCopied, shardsOf, unlistedSinkOf, workspaceOf } from './workspaces.ts'
 
 export interface CopyOptions {
   readonly source: Tables
@@ -84,7 +84,7 @@ async function planOf(options: CopyOptions): Promise<Plan> {
     for (const place of page) renumbering.add(place.shard, place, streamAt(moved, place).shard)
   renumbering.assertWhole()
   const sameNumbers = numbers.length <= 1 && targets.length <= 1
-  if (!sameNumbers) refuseUnlisted(options, names.keys())
+  if (!sameNumbers) await refuseUnlisted(options, names)
   const plan: Plan = {
     ...{ numbers, renumbering, shardOf, targets, streams: moved, sameNumbers },
     lastSeqs: new Map(targets.map((shard) => [shard, renumbering.lastSeq(shard)])),
@@ -159,9 +159,17 @@ async function sinksOf(source: Tables): Promise<ReadonlyMap<string, Sink>> {
   )
 }
 
-/** Manifests name objects by numbers that the new journal does not have. */
-function refuseUnlisted({ leaveUnlisted }: CopyOptions, stateNames: Iterable<string>): void {
-  const sinks = new Set([...stateNames].flatMap((name) => unlistedSinkOf(name) ?? []))
+/**
+ * Manifests name objects by numbers that the new journal does not have; of a batch in flight, some
+ * may be stored.
+ */
+async function refuseUnlisted(
+  { source, leaveUnlisted }: CopyOptions,
+  stateNames: ReadonlyMap<string, unknown>,
+): Promise<void> {
+  const unlisted = [...stateNames.keys()].flatMap((name) => unlistedSinkOf(name) ?? [])
+  const inFlight = (await allOf(source, 'in_flight')).filter(({ sink }) => stateNames.has(chainOf(sink)))
+  const sinks = new Set([...unlisted, ...inFlight.map(({ sink }) => sink)])
   if (leaveUnlisted || sinks.size === 0) return
   throw new ConnectorError(
     'config_invalid',
@@ -169,12 +177,13 @@ function refuseUnlisted({ leaveUnlisted }: CopyOptions, stateNames: Iterable<str
   )
 }
 
+/** Whatever a sink noted of its batch is about the whole of it. */
 async function refuseSplitBatches({ source }: CopyOptions, { renumbering, targets }: Plan): Promise<void> {
-  for (const { shard, sink, ...batch } of await allOf(source, 'in_flight'))
-    if (!renumbering.batch(shard, batch, targets))
+  for (const { shard, sink, detail, ...batch } of await allOf(source, 'in_flight'))
+    if (detail !== '' && renumbering.batch(shard, batch, targets).length !== 1)
       throw new ConnectorError(
         'config_invalid',
-        `A batch of sink ${sink} (entries ${batch.first} to ${batch.last}) was not acknowledged, and its entries go to several shards: start the daemon with the old configuration, stop it once the sink has caught up, then copy`,
+        `Sink ${sink} waits for the acknowledgement of a batch (entries ${batch.first} to ${batch.last}) whose entries go to several shards: start the daemon with the old configuration, stop it once the sink has caught up, then copy`,
       )
 }
 
@@ -185,7 +194,7 @@ const CHUNKS = 256
 const CHUNK_BYTES = 8 * 1024 * 1024
 
 /** These are made for each shard of the target; of all others each row is copied once. */
-const perShard: ReadonlySet<Table> = new Set(['sinks', 'acknowledged_ranges', 'state'])
+const perShard: ReadonlySet<Table> = new Set(['sinks', 'acknowledged_ranges', 'in_flight', 'state'])
 
 class Copy {
   readonly #options: CopyOptions
@@ -209,9 +218,10 @@ class Copy {
       if (page.length > 0) await target.write(table, page)
       written += page.length
     }
-    const expected = perShard.has(table) ? written : await source.count(table)
+    const isPerShard = perShard.has(table)
+    const expected = isPerShard ? written : await source.count(table)
     this.#assertSame(`rows of ${table}`, expected, await target.count(table))
-    onTable({ what: table.replaceAll('_', ' '), count: written })
+    if (!isPerShard) onTable({ what: table.replaceAll('_', ' '), count: written })
   }
 
   async comparePending(): Promise<void> {
@@ -249,7 +259,7 @@ class Copy {
       case 'acknowledged_ranges':
         return this.#ranges()
       case 'in_flight':
-        return this.#mapped(table, (row) => this.#inFlight(row))
+        return this.#inFlight()
       case 'dead_letters':
         return this.#mapped(table, (row) => this.#deadLetter(row))
       case 'state':
@@ -323,11 +333,15 @@ class Copy {
       }
   }
 
-  #inFlight(row: Rows['in_flight']): Rows['in_flight'] {
+  /** A batch whose entries go to several shards is in flight in each. */
+  async *#inFlight() {
     const { renumbering, targets } = this.#plan
-    const batch = renumbering.batch(row.shard, row, targets)
-    if (batch === undefined) throw new Error('A batch that goes to several shards was not refused')
-    return { ...row, shard: batch.to, first: batch.first, last: batch.last }
+    for await (const page of this.#options.source.rows('in_flight'))
+      yield page.flatMap((row) =>
+        renumbering
+          .batch(row.shard, row, targets)
+          .map(({ to, first, last }) => ({ ...row, shard: to, first, last })),
+      )
   }
 
   #deadLetter(row: Rows['dead_letters']): Rows['dead_letters'] {

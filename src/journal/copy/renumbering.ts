@@ -107,13 +107,9 @@ export class Renumbering {
       .reduce<Acknowledged>(withAcked, { position: 0, ahead: [] })
   }
 
-  /** Where a batch is, and undefined if it does not stay one. */
+  /** Where the entries of a batch are: in each shard they stay consecutive. */
   batch(shard: number, batch: SequenceRange, targets: readonly number[]) {
-    const parts = targets.flatMap((to) => this.moved(shard, batch, to).map((range) => ({ ...range, to })))
-    const [part] = parts
-    return parts.length === 1 && part && part.last - part.first === batch.last - batch.first
-      ? part
-      : undefined
+    return targets.flatMap((to) => this.moved(shard, batch, to).map((range) => ({ ...range, to })))
   }
 
   #source(shard: number): Source {

@@ -35,7 +35,7 @@ export interface Rows {
   dedup_keys: OfStream & Rest
   sinks: OfShard & Rest & { name: string; position: Seq; reported: number; counted: number }
   acknowledged_ranges: OfShard & Rest & { sink: string; first: Seq; last: Seq }
-  in_flight: OfShard & Rest & { sink: string; first: Seq; last: Seq }
+  in_flight: OfShard & Rest & { sink: string; first: Seq; last: Seq; detail: string }
   dead_letters: OfStream & Rest & { seq: Seq }
   quarantine: OfStream & Rest
   findings: OfStream & Rest

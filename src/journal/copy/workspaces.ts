@@ -49,6 +49,9 @@ const isNumbered = (name: string) => name.startsWith('evidence:') || name.starts
 export const isCopied = (name: string, sameNumbers: boolean): boolean =>
   !ofEngine(name) && (sameNumbers || !isNumbered(name))
 
+/** The entry of a sink that writes manifests. */
+export const chainOf = (sink: string): string => `evidence:${sink}:chain`
+
 /** The sink, if the entry is about objects that no manifest lists yet. */
 export const unlistedSinkOf = (name: string): string | undefined =>
   /^evidence:(.+):(?:pending|settled:\d+)$/.exec(name)?.[1]

@@ -65,11 +65,25 @@ describe('a shard that is split', () => {
   })
 
   it.each([
-    ['within a chunk', range(16, 18), { first: 14, last: 16, to: 1 }],
-    ['over chunks that stay together', range(22, 25), { first: 14, last: 17, to: 2 }],
-    ['over chunks that go apart', range(13, 14), undefined],
-    ['over chunks that meet, with others between them', range(13, 16), undefined],
-  ] as const)('keeps a batch if it stays one: %s', (_, batch, moved) => {
+    ['within a chunk', range(16, 18), [{ first: 14, last: 16, to: 1 }]],
+    ['over chunks that stay together', range(22, 25), [{ first: 14, last: 17, to: 2 }]],
+    [
+      'over chunks that go apart',
+      range(13, 14),
+      [
+        { first: 13, last: 13, to: 1 },
+        { first: 11, last: 11, to: 2 },
+      ],
+    ],
+    [
+      'over chunks that meet, with others between them',
+      range(13, 16),
+      [
+        { first: 13, last: 14, to: 1 },
+        { first: 11, last: 12, to: 2 },
+      ],
+    ],
+  ] as const)('divides a batch into one for each shard: %s', (_, batch, moved) => {
     expect(split().renumbering.batch(1, batch, [1, 2])).toEqual(moved)
   })
 })
