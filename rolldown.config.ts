@@ -19,12 +19,19 @@ const builtInsByCall: Plugin = {
   }),
 }
 
+/** The other driver of pg needs pg-native, a compiled package that is never installed; a variable could switch it on. */
+const withoutNativeDriver: Plugin = {
+  name: 'without-native-driver',
+  load: (id) =>
+    /[\\/]pg[\\/]lib[\\/]native[\\/]index\.js$/.test(id) ? "module.exports = require('../client')" : null,
+}
+
 export default {
   input: { main: 'src/main.ts', health: 'src/healthcheck.ts', 'journal-check': 'src/journal-check.ts' },
   platform: 'node',
   // What is native, and what is large and loaded only where it is asked for, stays a package of its own. OpenTelemetry's API is
   // neither: the metrics' library loads it at every start. What stays outside and what is built in meet by `Symbol.for`.
   external: ['better-sqlite3', /^@aws-sdk\//, /^@opentelemetry\/(?!api$)/],
-  plugins: [builtInsByCall],
+  plugins: [builtInsByCall, withoutNativeDriver],
   output: { dir: 'dist', cleanDir: true, sourcemap: true, chunkFileNames: '[name].js' },
 } satisfies RolldownOptions

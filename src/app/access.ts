@@ -179,7 +179,7 @@ export interface Mode {
   readonly shard?: ShardMode
 }
 
-export interface ShardMode {
+interface ShardMode {
   readonly number: number
   /** of the process, which all its apps share */
   readonly memory: MemoryBudgets

@@ -31,7 +31,7 @@ export type SharedByReplicas = Pick<
   'holder' | 'assign' | 'view' | 'report' | 'reports' | 'questions' | 'answer'
 >
 
-export interface ShardStore {
+interface ShardStore {
   /** undefined: another replica holds it */
   acquire(shard: number, options: JournalOptions): Promise<Journal | undefined>
 }
@@ -53,7 +53,7 @@ export interface ShardsOptions {
 const TURN_MS = 1_000
 const QUESTIONS_MS = 1_000
 const REPORT_MS = 5_000
-const RETRY = { baseMs: 1_000, capMs: 30_000 }
+const RETRY = { baseMs: 1_000, capMs: 5_000 }
 /** A stop waits this long for a shard that is being opened. */
 const STOP_MS = 5_000
 
@@ -79,7 +79,8 @@ export class Shards {
   #view: ReplicaView = { live: [], shards: [] }
   /** of shards that other replicas hold */
   readonly #reports = new Map<number, { readonly at: number; readonly report: StatusReport }>()
-  #ended: MetricValues = []
+  /** by shard: counters of its apps that have ended */
+  readonly #ended = new Map<number, MetricValues>()
   #fault: ConnectorError | undefined
 
   constructor(options: ShardsOptions) {
@@ -95,7 +96,7 @@ export class Shards {
     this.registry = { ...own, status: () => this.#status(own.status()) }
     this.metrics = {
       contentType: metrics.contentType,
-      render: () => mergedMetrics(metrics, this.#metricsOfApps(), this.#ended),
+      render: () => mergedMetrics(metrics, this.#metricsOfApps(), [...this.#ended.values()]),
     }
     let memory: MemoryBudgets | undefined
     this.#memory = () => (memory ??= openMemoryBudgets(config.sinks.length * this.used.length))
@@ -243,7 +244,10 @@ export class Shards {
     const app = this.#apps.get(shard)
     if (!app) return
     await app.stop()
-    this.#ended = await endedCounters(this.#ended, app.metrics)
+    const ended = await endedCounters(this.#ended.get(shard) ?? [], app.metrics)
+    // A lost lease and a turn may both have come here.
+    if (this.#apps.get(shard) !== app) return
+    this.#ended.set(shard, ended)
     this.#reports.set(shard, { at: this.#options.environment.clock.now(), report: app.registry.status() })
     this.#apps.delete(shard)
   }

@@ -1,4 +1,5 @@
 // `backfill`: starts a backfill in the daemon and follows it. It continues without the command.
+import { basePath } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import { progressOf } from '../contracts/jobs.ts'
@@ -65,7 +66,7 @@ export async function backfill(
     context.stderr(`error: --source ${source} is not switched on at any workspace: nothing reads it\n`)
     return exitCodes.usage
   }
-  const connect = () => connectControl(config.journal.path)
+  const connect = () => connectControl(basePath(config))
   const client = await connect()
   if (!client) return withoutDaemon(context, file, texts)
   if (span.toUs > clock.now() * 1000) context.stderr('auditferry: --to lies in the future: now is used\n')

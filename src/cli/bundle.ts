@@ -2,6 +2,7 @@
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { realFiles } from '../config/files.ts'
+import { journalText } from '../config/journal.ts'
 import { configText } from '../config/render.ts'
 import { ballastPath, controlPath } from '../journal/sqlite/files.ts'
 import { secretsIn } from '../core/secret.ts'
@@ -32,7 +33,10 @@ export async function bundle(
     faults
       ? { title: `Faults of the configuration (${source}), not shown`, text: faults.message }
       : { title: `Configuration (${source}), secrets masked`, text: configText(config) },
-    { title: 'Journal', text: filesOf(place.journal.path) },
+    {
+      title: 'Journal',
+      text: place.journal.postgres ? `${journalText(place)}\n` : filesOf(place.journal.path),
+    },
     ...(client ? await running(client) : [{ title: 'Daemon', text: 'No daemon runs on this journal.\n' }]),
   ]
   const secrets = secretsIn(config)

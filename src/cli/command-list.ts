@@ -22,6 +22,7 @@ import { bundle } from './bundle.ts'
 import { backfill } from './backfill.ts'
 import { configPrint, init, schema } from './config.ts'
 import { dropQuarantine, exportQuarantine, listQuarantine, showQuarantine } from './records/quarantine.ts'
+import { journalMigrate } from './journal.ts'
 import { reconcile } from './reconcile/reconcile.ts'
 import { replay } from './replay/replay.ts'
 import { run } from './run/run.ts'
@@ -107,6 +108,18 @@ const quarantineCommands: readonly CommandSpec[] = [
 ]
 
 const journalCommands: readonly CommandSpec[] = [
+  {
+    name: 'migrate',
+    summary: 'bring the tables of a journal in PostgreSQL to the version of this program',
+    options: (command) =>
+      withConfig(command)
+        .option(
+          '--owner-url-file <file>',
+          'file with the URL of the owner of the tables (default: journal.postgres.url)',
+        )
+        .option('--runtime-role <role>', 'role of the daemon, which gets the rights that it needs'),
+    run: journalMigrate,
+  },
   {
     name: 'copy',
     summary: 'copy the journal from SQLite to PostgreSQL or back, while no daemon runs',
@@ -209,7 +222,6 @@ export const specs: readonly CommandSpec[] = [
   },
   { name: 'dead-letters', summary: 'entries that a receiver rejected for good', commands: letterCommands },
   { name: 'quarantine', summary: 'malformed elements that the API sent', commands: quarantineCommands },
-  { name: 'journal', summary: 'the journal and its place', commands: journalCommands },
   {
     name: 'verify',
     summary:
@@ -240,6 +252,7 @@ export const specs: readonly CommandSpec[] = [
     options: (command) => toFile(withConfig(command)),
     run: bundle,
   },
+  { name: 'journal', summary: 'work on the journal itself', commands: journalCommands },
   {
     name: 'config',
     summary: 'show the effective configuration',

@@ -13,6 +13,8 @@ import { openSqliteSource, openSqliteTarget } from '../journal/copy/sqlite.ts'
 import { systemClock, systemRandom } from '../platform/clock.ts'
 import { references } from './shared/config-file.ts'
 import { quietEnvironment } from './shared/environment.ts'
+import { postgresSettings } from './shared/postgres.ts'
+import type { PostgresConfig } from './shared/postgres.ts'
 import { exitCodes } from './shared/world.ts'
 import type { CommandContext } from './shared/world.ts'
 
@@ -85,7 +87,7 @@ function targetOf({ path, postgres }: Config['journal'], log: Log) {
     : openPostgresTarget({ ...placeOf(postgres), ...common }, postgres.shards)
 }
 
-const placeOf = ({ url, schema }: NonNullable<Config['journal']['postgres']>) => ({
-  settings: { url: url.reveal() },
-  schema,
+const placeOf = (postgres: PostgresConfig) => ({
+  settings: postgresSettings(postgres),
+  schema: postgres.schema,
 })

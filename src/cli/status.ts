@@ -1,5 +1,6 @@
 // `status`: the daemon's state on one screen, from its control socket or else its listener.
 import { realFiles } from '../config/files.ts'
+import { basePath } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
 import type { Config } from '../config/schema.ts'
 import { hostPort } from '../contracts/platform.ts'
@@ -80,7 +81,7 @@ async function ask(
   config: Config | undefined,
   context: CommandContext,
 ): Promise<Answer> {
-  const client = await connectControl(place.journal.path)
+  const client = await connectControl(basePath(place))
   if (client) return { report: await client.status() }
   const asked = await askListener(place, config)
   if (asked.report)
@@ -89,12 +90,13 @@ async function ask(
 }
 
 function noDaemonText(file: string, config: DaemonAddress, other: string | undefined): string {
-  const socket = controlPath(config.journal.path) ?? config.journal.path
+  const base = basePath(config)
+  const socket = controlPath(base) ?? base
   const url = listenerUrl(config)
   const whose = other === undefined ? '' : `; the daemon at ${url} has another journal, ${printable(other)}`
   const listener = config.server.listen.port === 0 || whose ? whose : ` or ${url}`
   const first = whose
-    ? 'if journal.path was changed while the daemon runs, change it back; otherwise give this daemon another server.listen, then '
+    ? `if journal${config.journal.postgres ? '' : '.path'} was changed while the daemon runs, change it back; otherwise give this daemon another server.listen, then `
     : ''
   return `auditferry: no daemon runs on ${file}: no answer at ${socket}${listener}; ${first}start it with: auditferry run --config ${file}\n`
 }
@@ -280,7 +282,7 @@ async function askListener(place: DaemonAddress, config: Config | undefined): Pr
   const { path } = report.journal
   // An older daemon without a journal path: compare the names.
   if (path === undefined) return !config || isNamedAs(config, report) ? { report } : {}
-  return isSameFile(path, place.journal.path) ? { report } : { other: path }
+  return !place.journal.postgres && isSameFile(path, place.journal.path) ? { report } : { other: path }
 }
 
 async function reportAt(url: string): Promise<StatusReport | undefined> {

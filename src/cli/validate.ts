@@ -1,10 +1,14 @@
 // `validate`: checks the text, what it refers to on this machine, and with --connect the peers.
 import { faultLine, sortFaults } from '../config/faults.ts'
 import { realFiles } from '../config/files.ts'
+import { journalText } from '../config/journal.ts'
 import { examineConfig } from '../config/load.ts'
 import { sourcesOf, type Config, type SinkConfig, type WorkspaceConfig } from '../config/schema.ts'
 import { checkEnvironment } from '../config/environment-checks.ts'
 import { checkConnections } from '../app/checks.ts'
+import { ConnectorError } from '../core/errors.ts'
+import { checkDatabase } from '../journal/postgres/check.ts'
+import { postgresSettings } from './shared/postgres.ts'
 import { printable } from '../core/printable.ts'
 import type { CheckResult } from '../contracts/sink.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -36,7 +40,7 @@ function sinkLine(sink: SinkConfig, read: ReadonlySet<string>): string {
 }
 
 function printSummary(context: CommandContext, file: string, config: Config): void {
-  context.stdout(`${file}\n  journal ${config.journal.path} (not opened)\n`)
+  context.stdout(`${file}\n  journal ${journalText(config)} (not opened)\n`)
   for (const workspace of config.workspaces) context.stdout(workspaceLine(workspace))
   const read = new Set<string>(config.workspaces.flatMap(sourcesOf))
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
@@ -57,7 +61,23 @@ async function connect(
 
 async function checkAll(config: Config, context: CommandContext): Promise<readonly CheckResult[]> {
   const instance = await instanceOf(config)
-  return checkConnections(config, quietEnvironment(config, context), context.signal, instance)
+  return [
+    ...(await checkJournal(config)),
+    ...(await checkConnections(config, quietEnvironment(config, context), context.signal, instance)),
+  ]
+}
+
+async function checkJournal({ journal: { postgres } }: Config): Promise<readonly CheckResult[]> {
+  if (!postgres) return []
+  const { schema } = postgres
+  const what = 'journal'
+  try {
+    const role = await checkDatabase(postgresSettings(postgres), schema)
+    return [{ what, ok: true, message: `the role ${role} may work with the schema ${schema}` }]
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error
+    return [{ what, ok: false, message: error.message }]
+  }
 }
 
 export async function validate(

@@ -4,11 +4,12 @@ import type { NamedFile } from '../contracts/sink-kind.ts'
 import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
 import { secretsWithPaths, Secret } from '../core/secret.ts'
+import { tlsFiles } from '../sinks/kit/options.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
 import { examineConfig, type LoadedConfig } from './load.ts'
 import { isReference, reasonOf, type References } from './references.ts'
-import { smallVolumeText } from './journal.ts'
+import { basePath, smallVolumeText } from './journal.ts'
 import { lint } from './lint.ts'
 import { sinkFiles, sinkPlace } from './schema.ts'
 
@@ -37,33 +38,44 @@ function namedFiles(
   loaded: LoadedConfig,
   which: 'files' | 'outputs',
 ): readonly (Named & { readonly faultOf: NonNullable<NamedFile['fault']> })[] {
-  return loaded.config.sinks.flatMap((sink, index) =>
-    sinkFiles(sink, which).map(({ field, path, fault, rotatedTo }) => ({
-      // Numbers index lists, as in `redact.0.key_file`.
-      path: ['sinks', index, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
-      name: path,
-      rotatedTo,
-      faultOf: fault ?? nothingWrong,
-    })),
-  )
+  const named = (part: Path, { field, path, fault, rotatedTo }: NamedFile) => ({
+    // Numbers index lists, as in `redact.0.key_file`.
+    path: [...part, ...field.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step))],
+    name: path,
+    rotatedTo,
+    faultOf: fault ?? nothingWrong,
+  })
+  const { sinks, journal } = loaded.config
+  const own = which === 'files' ? tlsFiles(journal.postgres?.tls) : []
+  return [
+    ...own.map((file) => named(['journal', 'postgres'], file)),
+    ...sinks.flatMap((sink, index) => sinkFiles(sink, which).map((file) => named(['sinks', index], file))),
+  ]
 }
 
 /** `run` starts without a sink's file, since one late file must not stop the other sinks. */
-const STILL_STARTS =
-  ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)'
+const STILL_STARTS: Readonly<Record<string, string>> = {
+  sinks:
+    ' (run starts anyway, keeps the entries of this sink in the journal, and checks for the file again automatically)',
+  journal: ' (run starts anyway, reads nothing, and checks for the file again automatically)',
+}
 
 function checkReadFiles({ loaded, files, fault }: Checking): void {
-  for (const { path, name, faultOf } of namedFiles(loaded, 'files'))
+  for (const { path, name, faultOf } of namedFiles(loaded, 'files')) {
+    const stillStarts = STILL_STARTS[String(path[0])] ?? ''
     try {
       const wrong = faultOf(files.read(name), (other) => files.read(other))
-      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${STILL_STARTS}`)
+      if (wrong !== undefined) fault(path, `the file cannot be used: ${wrong}${stillStarts}`)
     } catch (error) {
-      fault(path, `the file cannot be used: ${reasonOf(error)}${STILL_STARTS}`)
+      fault(path, `the file cannot be used: ${reasonOf(error)}${stillStarts}`)
     }
+  }
 }
 
 function writtenFiles(loaded: LoadedConfig): readonly Named[] {
-  return [{ path: ['journal', 'path'], name: loaded.config.journal.path }, ...namedFiles(loaded, 'outputs')]
+  const { path, postgres } = loaded.config.journal
+  const journal = postgres ? [] : [{ path: ['journal', 'path'], name: path }]
+  return [...journal, ...namedFiles(loaded, 'outputs')]
 }
 
 const ownerAt = (path: Path) => (path[0] === 'journal' ? 'the journal' : `sinks[${String(path[1])}]`)
@@ -81,7 +93,7 @@ function checkSharedFiles({ loaded, files, fault }: Checking): void {
 
 /** The journal would use or remove what a sink wrote to its WAL, ballast or socket. */
 function checkJournalNeighbours({ loaded, files, fault }: Checking): void {
-  const { path: journal } = loaded.config.journal
+  const journal = basePath(loaded.config)
   const beside = new Set(besideJournal(journal, files.place(journal)).map((name) => files.identity(name)))
   for (const { path, name } of namedFiles(loaded, 'outputs'))
     if (beside.has(files.identity(name)))
@@ -146,7 +158,8 @@ function checkWrittenFiles({ loaded, files, fault }: Checking, faultOf: typeof w
 
 /** An old journal in the working directory may contain undelivered entries. */
 function checkOldJournal({ loaded, files, fault }: Checking): void {
-  const { path } = loaded.config.journal
+  const { path, postgres } = loaded.config.journal
+  if (postgres) return
   const at = ['journal', 'path']
   const written = loaded.references.find((one) => one.path.join('.') === at.join('.'))?.resolved
   const name = written ?? under(loaded.document.value, at)
@@ -161,6 +174,7 @@ function checkOldJournal({ loaded, files, fault }: Checking): void {
 
 function checkJournal({ loaded, files, fault, warning }: Checking): void {
   const { journal } = loaded.config
+  if (journal.postgres) return
   const place = files.place(journal.path)
   for (const message of [
     journalFault(journal.path, files),
@@ -188,8 +202,9 @@ function checkOwners({ loaded, files, fault }: Checking): void {
 
 /** Other users may access written files. Runs at each start, so it opens none. */
 function checkPrivacy({ loaded, files, warning }: Checking): void {
-  for (const text of openWarnings(files.place(loaded.config.journal.path), files.owners))
-    warning(['journal', 'path'], text)
+  const { path: journal, postgres } = loaded.config.journal
+  if (!postgres)
+    for (const text of openWarnings(files.place(journal), files.owners)) warning(['journal', 'path'], text)
   for (const { path, name } of namedFiles(loaded, 'outputs')) {
     const place = files.place(name)
     const text = folderFault(dirname(place), files.owners) ?? publicWarning(place, files.owners)

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { addressOf } from '../journal/postgres/address.ts'
+import { addressOf, databaseText } from '../journal/postgres/address.ts'
 import { besideBytes, wantedBytes } from '../journal/sqlite/files.ts'
 import { isoFromUs } from '../core/time.ts'
 import type { Start } from '../sources/shared.ts'
@@ -37,6 +37,12 @@ export function basePath({ journal }: Pick<Config, 'journal'>): string {
   const place = JSON.stringify([host, port, database, postgres.schema])
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 8)
   return join(tmpdir(), `auditferry-${digest}`)
+}
+
+/** Where the journal is, for people. */
+export function journalText({ journal: { path, postgres } }: Pick<Config, 'journal'>): string {
+  if (!postgres) return path
+  return `${databaseText(addressOf(postgres.url.reveal()))}, schema ${postgres.schema}`
 }
 
 /** Path and bounds. */

@@ -5,9 +5,11 @@ import { documentedTypes } from '../formats/event-types.ts'
 import { paceOf } from '../sources/audit/step.ts'
 import { guaranteedOf } from '../sources/http/rate-limiter.ts'
 import type { Start } from '../sources/shared.ts'
+import { addressOf } from '../journal/postgres/address.ts'
 import { nearest } from './explain.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
+import { isExposed } from './fields.ts'
 import { folderOf, pathFrom } from './references.ts'
 import { durationText } from './render.ts'
 import { sinkFiles, ineffectiveSettings, sourcesOf } from './schema.ts'
@@ -137,6 +139,7 @@ function checkStarts({ loaded, warning }: Linting, nowAt: number): void {
 /** `~` is not expanded: it would create a folder of that name. */
 function checkHomes({ loaded, warning }: Linting): void {
   const { journal, sinks } = loaded.config
+  const own = journal.postgres ? [] : [{ at: ['journal', 'path'], path: journal.path }]
   const outputs = sinks.flatMap((sink, index) =>
     sinkFiles(sink, 'outputs').map(({ field, path }) => ({
       at: ['sinks', index, ...field.split('.')],
@@ -144,12 +147,24 @@ function checkHomes({ loaded, warning }: Linting): void {
     })),
   )
   const home = pathFrom(folderOf(loaded.file), '~/')
-  for (const { at, path } of [{ at: ['journal', 'path'], path: journal.path }, ...outputs])
+  for (const { at, path } of [...own, ...outputs])
     if (path.startsWith(home))
       warning(
         at,
         'begins with ~, which is not expanded here: it names a folder called ~; write the whole path',
       )
+}
+
+/** A database of this machine, or reached through a proxy that runs on it, needs no TLS. */
+function checkPostgresTls({ loaded, warning }: Linting): void {
+  const { postgres } = loaded.config.journal
+  if (!postgres || postgres.tls) return
+  const { host } = addressOf(postgres.url.reveal())
+  if (host.startsWith('/') || !isExposed(`http://${host.includes(':') ? `[${host}]` : host}`)) return
+  warning(
+    ['journal', 'postgres'],
+    'entries cross the network to another machine unencrypted: set tls: {}, or tls with its ca_file',
+  )
 }
 
 /** Emits all warnings. `nowAt`: epoch ms. */
@@ -163,6 +178,7 @@ export function lint(loaded: LoadedConfig, nowAt: number, warning: Warn): void {
   checkKeptKeys(linting)
   checkIdleKeys(linting)
   checkHomes(linting)
+  checkPostgresTls(linting)
 }
 
 // How much of the rate limit polling leaves to lookback and jobs (invariant 6).

@@ -6,6 +6,7 @@ import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isRecord, namesFile } from './fields.ts'
+import { postgresFaults } from './postgres.ts'
 import {
   BrokenReference,
   filesIn,
@@ -179,7 +180,9 @@ export function examineConfig(file: string, given: References): Examined {
     result = check(configSchema, value)
   const faults: Fault[] = [
     ...document.faults,
-    ...broken.map(({ path, message }) => ({ file, ...document.valueAt(path), path, message })),
+    ...[...broken, ...postgresFaults(document)].map(({ path, message }) => ({
+      ...{ file, ...document.valueAt(path), path, message },
+    })),
   ]
   if (result.success) {
     followSecrets(result.data, references, context)

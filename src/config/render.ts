@@ -137,6 +137,8 @@ function counted(deny: unknown): unknown {
 }
 
 /** YAML that `validate` accepts, except for masked values. */
-export function configText({ referenced = [], ...config }: Config): string {
-  return stringify(new Shown(referenced).of(config, configJsonSchema(), []), { lineWidth: 0 })
+export function configText({ referenced = [], journal, ...config }: Config): string {
+  const { path, ...rest } = journal
+  const shown = { journal: journal.postgres ? rest : { path, ...rest }, ...config }
+  return stringify(new Shown(referenced).of(shown, configJsonSchema(), []), { lineWidth: 0 })
 }

@@ -37,7 +37,7 @@ const examples: Readonly<Record<string, unknown>> = {
 }
 
 /** Keys that are omitted because an alternative is shown. */
-const skipped: ReadonlySet<string> = new Set(['sinks.splunk_hec.urls'])
+const skipped: ReadonlySet<string> = new Set(['journal.postgres', 'sinks.splunk_hec.urls'])
 
 const WIDTH = 100
 

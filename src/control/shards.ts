@@ -33,7 +33,9 @@ export function shardsAsOne(shards: ShardClients): AsOne {
     comparing: {
       compare: async (request) =>
         comparedOf(await ofAll(withWorkspace(shards, request.workspace), (shard) => shard.compare(request))),
-      endCompare: async (job) => void (await ofAll(shards, (shard) => shard.endCompare(job))),
+      endCompare: async (job) => {
+        await ofAll(shards, (shard) => shard.endCompare(job))
+      },
     },
   }
 }
@@ -157,7 +159,7 @@ async function stepped<S extends Step>(
 // Jobs: each runs in the shard of its stream.
 
 function jobsOf(shards: ShardClients): Jobs {
-  const { all, shardOf } = shards
+  const { shardOf } = shards
   return {
     origins: async () => (await ofAll(shards, (shard) => shard.jobs.origins())).flat(),
     backfill: async (streams, span) => {
@@ -165,14 +167,13 @@ function jobsOf(shards: ShardClients): Jobs {
       return (await ofAll(having, (shard) => shard.jobs.backfill(streams, span))).flat()
     },
     replay: async ({ reads, ...request }) => {
-      const numbers = [...clientsOf(all).keys()]
-      const byShard = Map.groupBy(reads, ({ stream }) => shardOf(stream.workspace) ?? numbers[0] ?? 0)
-      const begun = [...byShard].map(([number, own]) =>
-        all()
-          .get(number)
-          ?.jobs.replay({ ...request, reads: own }),
+      const byShard = Map.groupBy(reads, ({ stream }) => shardOf(stream.workspace))
+      const begun = [...byShard.values()].map((own) =>
+        ofAll(withWorkspace(shards, own[0]?.stream.workspace), (shard) =>
+          shard.jobs.replay({ ...request, reads: own }),
+        ),
       )
-      return (await Promise.all(begun)).flatMap((jobs) => jobs ?? [])
+      return (await Promise.all(begun)).flat(2)
     },
     all: async (kind) => (await ofAll(shards, (shard) => shard.jobs.all(kind))).flat(),
     cancel: async (kind, which) => sum(await ofAll(shards, (shard) => shard.jobs.cancel(kind, which))),

@@ -67,6 +67,11 @@ export class Secret {
     return this.#value === other.#value && this.#from === other.#from
   }
 
+  /** True if a change of the other one's value is a change of this one's too. */
+  followsSame(other: Secret): boolean {
+    return this.mayChange ? this.#from === other.#from : this.isSame(other)
+  }
+
   /** Why the last re-reading failed; undefined: it succeeded. Names the source, never the value. */
   get unread(): string | undefined {
     return this.#unread

@@ -252,7 +252,7 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     },
     async values() {
       refresh()
-      return (await registry.getMetricsAsJSON()) as MetricValues
+      return await registry.getMetricsAsJSON()
     },
   }
 }
@@ -276,13 +276,13 @@ const aggregators: ReadonlyMap<string, Aggregator> = new Map([
 export async function mergedMetrics(
   first: Pick<Metrics, 'values'>,
   shards: readonly Pick<Metrics, 'values'>[],
-  ended: MetricValues,
+  ended: readonly MetricValues[],
 ): Promise<string> {
   const own = (await first.values()).map((metric) =>
     metric.name.startsWith(PREFIX) ? metric : { ...metric, aggregator: 'first' as const },
   )
   const parts = await Promise.all(shards.map((each) => each.values()))
-  return aggregated([own, ...parts, ended]).metrics()
+  return aggregated([own, ...parts, ...ended]).metrics()
 }
 
 /** Counters that continue when a shard is freed: a counter that falls looks like a restart. */
@@ -293,7 +293,7 @@ export async function endedCounters(
   const counters = (await shard.values()).filter(
     ({ type }) => String(type) === 'counter' || String(type) === 'histogram',
   )
-  return (await aggregated([before, counters]).getMetricsAsJSON()) as MetricValues
+  return await aggregated([before, counters]).getMetricsAsJSON()
 }
 
 const aggregated = (parts: readonly MetricValues[]) =>

@@ -121,13 +121,12 @@ function sinkOf(all: readonly SinkStatus[]): SinkStatus {
   const [worst] = all.toSorted((one, other) => states.indexOf(other.state) - states.indexOf(one.state))
   if (!worst) throw new Error('A sink has at least one status')
   const total = (of: (one: SinkStatus) => number) => sum(all.map(of))
-  const { rejecting: _, next_upload_at: __, ...facts } = worst
   const [uploadAt] = all.flatMap(({ next_upload_at: at }) => at ?? []).toSorted()
   const rejecting = all.flatMap((one) => one.rejecting ?? [])
   const [since] = rejecting.map((one) => one.since).toSorted()
   const successes = all.flatMap(({ last_success_at: at }) => at ?? []).toSorted()
   return {
-    ...facts,
+    ...worst,
     ...(worst.state === 'collecting' && uploadAt !== undefined && { next_upload_at: uploadAt }),
     pending_entries: total(({ pending_entries }) => pending_entries),
     lag_seconds: Math.max(...all.map(({ lag_seconds }) => lag_seconds)),

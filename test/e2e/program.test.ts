@@ -48,6 +48,18 @@ test('the built program imports no built-in as a whole: reading all that Node ex
   expect({ files: files.length > 5, importing }).toEqual({ files: true, importing: [] })
 })
 
+test('the built program never asks for the compiled driver of PostgreSQL, whatever a variable says', async () => {
+  const dist = dirname(built.main)
+  const texts = readdirSync(dist)
+    .filter((name) => name.endsWith('.js'))
+    .map((name) => readFileSync(join(dist, name), 'utf8'))
+  expect(texts.some((text) => text.includes('SCRAM-SHA-256'))).toBe(true)
+  expect(texts.some((text) => text.includes('pg-native'))).toBe(false)
+  const env = { ...process.env, NODE_PG_FORCE_NATIVE: '1' }
+  const { stdout } = await promisify(execFile)(process.execPath, [built.main, 'journal', '--help'], { env })
+  expect(stdout).toContain('migrate')
+})
+
 const reports = `
 import { registerHooks } from 'node:module'
 const loaded = new Set()

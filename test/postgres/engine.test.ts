@@ -499,7 +499,12 @@ given('servers and schemas', () => {
     await secure.query("CREATE ROLE changing LOGIN SUPERUSER PASSWORD 'first'")
     let password = 'first'
     let asked = 0
-    const settings = { url: secure.url('changing'), password: async () => (asked++, password) }
+    const settings = {
+      get url() {
+        asked++
+        return secure.url(`changing:${password}`)
+      },
+    }
     await migrate({ settings, schema: 'journal' })
     const options = { schema: 'journal', holder: 'one', termMs: 60_000, clock: systemClock, log: logOf() }
     const store = new PostgresStore({ settings, ...options })
@@ -522,7 +527,7 @@ given('servers and schemas', () => {
 
     const url = (host: string) => `postgres://owner@${host}:${secure.port}/postgres`
     const migrated = (host: string, ca: string) =>
-      migrate({ settings: { url: url(host), tls: { ca } }, schema: 'journal' }).catch(
+      migrate({ settings: { url: url(host), tls: async () => ({ ca }) }, schema: 'journal' }).catch(
         (error: unknown) => error,
       )
     expect(await migrated('localhost', authority.cert)).toBe(0)

@@ -23,7 +23,8 @@ import { configFile, knownConfig, references } from '../shared/config-file.ts'
 import { realEnvironment } from '../shared/environment.ts'
 import { spanOf } from '../shared/instants.ts'
 import { progressText, troubleText } from '../shared/jobs.ts'
-import { noJournal } from '../shared/journal.ts'
+import { basePath, journalText } from '../../config/journal.ts'
+import { assertInFile, noJournal } from '../shared/journal.ts'
 import { isKnown } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
 import { exitCodes } from '../shared/world.ts'
@@ -70,7 +71,7 @@ export async function reconcile(
     const report = reportOf({
       version: context.version,
       instance: opened.instance,
-      journal: known.journal.path,
+      journal: journalText(known),
       accountReport,
       streams,
       running: opened.running,
@@ -118,7 +119,7 @@ function selectedDays(
 
 async function open(context: CommandContext, file: string, known: Config): Promise<Opened> {
   const { path } = known.journal
-  const client = await connectControl(path)
+  const client = await connectControl(basePath(known))
   if (client)
     return {
       comparing: client,
@@ -127,6 +128,7 @@ async function open(context: CommandContext, file: string, known: Config): Promi
       instance: await client.instance(),
       close: () => Promise.resolve(),
     }
+  assertInFile(known)
   if (!existsSync(path)) throw noJournal(path)
   const { config } = loadToRun(file, references(context), realFiles)
   const quiet = { ...config, log: { ...config.log, level: 'warn' as const } }

@@ -18,6 +18,8 @@ import { ConnectorError, isRetried } from '../../core/errors.ts'
 import { PostgresStore } from '../../journal/postgres/open.ts'
 import { Replicas } from '../../journal/postgres/replicas.ts'
 import { checkApart } from '../../journal/sqlite/open.ts'
+import { postgresSettings } from '../shared/postgres.ts'
+import type { PostgresConfig } from '../shared/postgres.ts'
 
 /** A configuration and the environment that it runs in. */
 export interface Setup {
@@ -91,13 +93,16 @@ async function assertJournalThere({ journal }: App): Promise<void> {
 /** A stop does not wait longer for a database that does not answer. */
 const LEAVE_MS = 1_000
 
-type Postgres = NonNullable<Config['journal']['postgres']>
-
-async function openShards({ config, environment }: Setup, postgres: Postgres): Promise<Engine> {
+async function openShards({ config, environment }: Setup, postgres: PostgresConfig): Promise<Engine> {
   await assertAlone(config)
   const { clock, log, random } = environment
   const holder = `${hostname()}-${randomDigits(random, 6)}`
-  const place = { settings: settingsOf(postgres), schema: postgres.schema, holder, termMs: postgres.lease }
+  const place = {
+    settings: postgresSettings(postgres),
+    schema: postgres.schema,
+    holder,
+    termMs: postgres.lease,
+  }
   const store = new PostgresStore({ ...place, clock, log })
   const replicas = new Replicas({ ...place, clock })
   log.info('This replica takes part in the work of its database', { replica: holder })
@@ -128,7 +133,7 @@ async function openShards({ config, environment }: Setup, postgres: Postgres): P
     },
     leave: () => within(LEAVE_MS, clock, replicas.leave()),
     async close() {
-      await Promise.all([replicas.close(), store.close()])
+      await within(LEAVE_MS, clock, Promise.all([replicas.close(), store.close()]))
     },
   }
 }
@@ -146,13 +151,6 @@ async function assertAlone(config: Config): Promise<void> {
     `Another process of this machine works on the same database, with the same folder for temporary files (${base}.sock): give each replica a folder of its own (TMPDIR)`,
   )
 }
-
-const settingsOf = ({ url }: Postgres) => ({
-  // Asked for each new connection: its password may have changed.
-  get url() {
-    return url.fresh() ?? url.reveal()
-  },
-})
 
 const partsOf = (app: App, { environment }: Setup): ControlOptions => ({
   ...{ registry: app.registry, journal: app.journal, taps: app.taps, jobs: app.jobs },

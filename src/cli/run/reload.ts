@@ -12,6 +12,8 @@ import { ConnectorError, OUT_OF_FILES, isOutOfFiles } from '../../core/errors.ts
 import type { Log } from '../../core/log.ts'
 import { Secret } from '../../core/secret.ts'
 import type { CurrentSetup, NextSetup } from './daemon.ts'
+import { addressOf } from '../../journal/postgres/address.ts'
+import type { PostgresConfig } from '../shared/postgres.ts'
 import type { Setup } from './engine.ts'
 
 /** How often the file is checked. */
@@ -71,7 +73,7 @@ async function reloaded(
   const { log } = current.environment
   try {
     const config = options.load()
-    assertSamePath(current.config, config)
+    assertSameJournal(current.config, config)
     if (isSameConfig(current.config, config) && hashKeysDigest(config, readTextFile) === keys) {
       log.info('The configuration was read again and is the one that runs: nothing changes', {
         file: options.file,
@@ -102,11 +104,28 @@ async function reloaded(
 const isRejection = ({ code }: ConnectorError) => code === 'config_invalid' || code === 'misconfigured'
 
 /** Another journal would leave positions, keys and pending entries behind. */
-function assertSamePath(current: Config, next: Config): void {
-  if (next.journal.path === current.journal.path) return
+function assertSameJournal({ journal: current }: Config, { journal: next }: Config): void {
+  if (!current.postgres !== !next.postgres)
+    throw new ConnectorError(
+      'config_invalid',
+      `journal${next.postgres ? '' : '.path'}: the journal cannot move into another engine while the daemon runs: stop it, move the journal with "auditferry journal copy", start it again`,
+    )
+  if (current.postgres && next.postgres) assertSameDatabase(current.postgres, next.postgres)
+  else if (next.path !== current.path)
+    throw new ConnectorError(
+      'config_invalid',
+      `journal.path: cannot change while the daemon runs (it is ${current.path}): stop it, move the file, start it again`,
+    )
+}
+
+/** User and password rotate with the secret's file or variable, which is read for each connection. */
+function assertSameDatabase(current: PostgresConfig, next: PostgresConfig): void {
+  const addressIn = ({ url }: PostgresConfig) => addressOf(url.reveal())
+  const isSameUrl = current.url.followsSame(next.url) && isSameConfig(addressIn(current), addressIn(next))
+  if (isSameUrl && isSameConfig({ ...current, url: '' }, { ...next, url: '' })) return
   throw new ConnectorError(
     'config_invalid',
-    `journal.path: cannot change while the daemon runs (it is ${current.journal.path}): stop it, move the file, start it again`,
+    'journal.postgres: cannot change while the daemon runs, except for user and password in the file or variable that its url comes from: stop all replicas, change it, start them again',
   )
 }
 

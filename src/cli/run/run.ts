@@ -1,6 +1,8 @@
 // `run`: the daemon, until a signal; `once.ts` has --once.
 import type { Environment } from '../../app/environment.ts'
 import { realFiles } from '../../config/files.ts'
+import { ConfigFaults } from '../../config/faults.ts'
+import type { LoadedConfig } from '../../config/load.ts'
 import type { Config } from '../../config/schema.ts'
 import { loadToRun } from '../../config/environment-checks.ts'
 import type { Log } from '../../core/log.ts'
@@ -45,6 +47,7 @@ async function runOn(
   const load = () => loadToRun(file, references(context), realFiles)
   const loaded = loadToRun(file, references(context), realFiles, true)
   const { config } = loaded
+  if (options.once === true) assertOneJournal(loaded)
   const { log, clock } = realEnvironment(config, context)
   useLog(log)
   for (const { path, message } of loaded.warnings)
@@ -78,6 +81,15 @@ async function runOn(
     // After the log, where scripts look for it.
     if (once) reportOnce(once, context, config)
   }
+}
+
+/** Throws ConfigFaults. */
+function assertOneJournal({ config, document, file }: LoadedConfig): void {
+  if (!config.journal.postgres) return
+  const path = ['journal', 'postgres']
+  const message =
+    'run --once needs one journal, and a database has one for each shard: for such a job use a journal in a file (remove this key), otherwise run the daemon'
+  throw new ConfigFaults([{ file, ...document.keyAt(path), path, message }])
 }
 
 /** Undefined if invalid. Zero is invalid too: nothing could be read in no time. */

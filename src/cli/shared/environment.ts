@@ -1,5 +1,6 @@
 // The real environment: the system's clock, disk, network and compression.
 import type { Environment } from '../../app/environment.ts'
+import { basePath } from '../../config/journal.ts'
 import type { Config } from '../../config/schema.ts'
 import { gzip } from '../../platform/gzip/gzip.ts'
 import { connectControl } from '../../control/client.ts'
@@ -36,8 +37,8 @@ export const quietEnvironment = (config: Config, context: CommandContext): Envir
   realEnvironment({ ...config, log: { level: 'error' } }, context)
 
 /** Instance id of the running daemon, so that it recognises the command's requests as its own. */
-export const instanceOf = ({ journal }: Config): Promise<string | undefined> =>
-  connectControl(journal.path)
+export const instanceOf = (config: Config): Promise<string | undefined> =>
+  connectControl(basePath(config))
     .then((daemon) => daemon?.instance())
     .catch(() => undefined)
 

@@ -5,7 +5,7 @@ import { registerSinks } from '../../app/app.ts'
 import { retryWantedDeadLetters } from '../../app/delivery.ts'
 import { ConfigFaults } from '../../config/faults.ts'
 import { readConfigFile, realFiles } from '../../config/files.ts'
-import { journalSettings } from '../../config/journal.ts'
+import { basePath, journalSettings } from '../../config/journal.ts'
 import { folderOf, pathFrom, resolveText } from '../../config/references.ts'
 import { configSchema, sourcesOf } from '../../config/schema.ts'
 import type { Config, SinkConfig } from '../../config/schema.ts'
@@ -49,7 +49,18 @@ export function noJournal(path: string): ConnectorError {
 const streamsOf = ({ workspaces }: Config): readonly Stream[] =>
   workspaces.flatMap((one) => sourcesOf(one).map((source) => ({ workspace: one.name, source })))
 
+/** Only a daemon takes shards, and no command does beside it. */
+export function assertInFile(config: Config): void {
+  if (!config.journal.postgres) return
+  const base = basePath(config)
+  throw new ConnectorError(
+    'misconfigured',
+    `No daemon answers at ${controlPath(base) ?? base}, and with a journal in PostgreSQL this command needs one: run it where a replica runs, with its TMPDIR, or start one there with auditferry run`,
+  )
+}
+
 async function openDirectly(config: Config, names: OpenJournal['names']): Promise<OpenJournal> {
+  assertInFile(config)
   const { path } = config.journal
   // A WAL file without its journal is an error that opening explains.
   if (!existsSync(path) && !existsSync(`${realFiles.place(path)}-wal`)) throw noJournal(path)
@@ -87,7 +98,7 @@ async function reachJournal(context: CommandContext, given: string | undefined):
   const file = configFile(context, given)
   const { place, config, faults, client, names } = await reachDaemon(file, context)
   if (!client) return openDirectly(config, names)
-  const connect = () => connectControl(place.journal.path)
+  const connect = () => connectControl(basePath(place))
   return {
     journal: client,
     retry: client.retry,
@@ -160,7 +171,7 @@ type Reached = (
  */
 export async function reachDaemon(file: string, context: CommandContext): Promise<Reached> {
   const known = configOrAddress(file, context)
-  const client = await connectControl(known.place.journal.path)
+  const client = await connectControl(basePath(known.place))
   if (client) {
     if (known.faults) warnInvalid(file, context)
     return { ...known, client, names: async () => known.config ?? (await client.status()) }
@@ -169,7 +180,7 @@ export async function reachDaemon(file: string, context: CommandContext): Promis
   return { ...known, client, names: () => Promise.resolve(known.config) }
 }
 
-/** Reads only the two keys that are needed; undefined if one of them is invalid. */
+/** Reads only the keys that are needed; undefined if one of them is invalid. */
 function addressIn(file: string, context: CommandContext): DaemonAddress | undefined {
   try {
     const folder = folderOf(file)
@@ -179,10 +190,14 @@ function addressIn(file: string, context: CommandContext): DaemonAddress | undef
       return typeof found === 'string' ? resolveText(found, { ...references(context), folder }) : found
     }
     const path = textAt(['journal', 'path'])
+    const databaseKeys = ['url', 'schema'] as const
+    const postgres = document.hasIn(['journal', 'postgres'])
+      ? Object.fromEntries(databaseKeys.map((key) => [key, textAt(['journal', 'postgres', key])]))
+      : undefined
     const listen = textAt(['server', 'listen']) ?? (context.env['AUDITFERRY_LISTEN'] || undefined)
     const { journal, server } = configSchema.shape
     const whole = typeof path === 'string' && path !== '' ? pathFrom(folder, path) : path
-    return { journal: journal.parse({ path: whole }), server: server.parse({ listen }) }
+    return { journal: journal.parse({ path: whole, postgres }), server: server.parse({ listen }) }
   } catch {
     return undefined
   }

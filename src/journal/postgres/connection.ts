@@ -1,24 +1,20 @@
 // One connection to PostgreSQL: opened when needed, used by one task at a time, closed on any error.
 // Nothing on it outlives a transaction, so that it may go through a pooler.
+import type { ConnectionOptions } from 'node:tls'
 import { Client, DatabaseError, TypeOverrides, types as pgTypes } from 'pg'
 import type { QueryResult } from 'pg'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import { addressOf, credentialsOf, databaseText } from './address.ts'
 import type { DatabaseAddress } from './address.ts'
 
-interface PostgresTls {
-  readonly ca?: string | Buffer
-  readonly cert?: string | Buffer
-  readonly key?: string | Buffer
-}
-
 export interface PostgresSettings {
-  /** postgres://user@host:port/database; `?host=/folder` for a socket of this machine */
+  /**
+   * postgres://user:password@host:port/database; `?host=/folder` for a socket of this machine. User
+   * and password are taken from it for each new connection, since they rotate.
+   */
   readonly url: string
-  /** present: the server's certificate and name are verified */
-  readonly tls?: PostgresTls | undefined
-  /** asked for each new connection, since passwords rotate; absent: the one in the URL */
-  readonly password?: (() => Promise<string>) | undefined
+  /** asked for each new connection; absent: no TLS */
+  readonly tls?: (() => Promise<ConnectionOptions>) | undefined
 }
 
 /** Rows of a query. A bigint is a number, and refused if a number cannot hold it. */
@@ -130,7 +126,7 @@ export class Connection {
   /** Call in turn. `first` is done with a new session before anything else. */
   async session(first?: (session: Session) => Promise<void>): Promise<Session> {
     if (this.#session?.isOpen === true) return this.#session
-    const session = (this.#session = this.#made())
+    const session = (this.#session = await this.#made())
     try {
       await session.open()
       await assertWritable(session, this.where)
@@ -153,14 +149,15 @@ export class Connection {
     })
   }
 
-  #made(): Session {
-    const { url, password, tls } = this.#settings
-    const credentials = credentialsOf(url)
+  async #made(): Promise<Session> {
+    const { url, tls } = this.#settings
+    const { user, password } = credentialsOf(url)
     const client = new Client({
       ...this.#address,
-      user: credentials.user,
-      password: password ?? (() => credentials.password),
-      ssl: tls === undefined ? false : { ...tls, rejectUnauthorized: true },
+      user,
+      // Without one, an empty text would mean the variable PGPASSWORD.
+      password: () => password,
+      ssl: tls === undefined ? false : await this.#secured(tls),
       types: numbers,
       application_name: 'auditferry',
       connectionTimeoutMillis: CONNECT_MS,
@@ -168,6 +165,15 @@ export class Connection {
       keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     })
     return new Session(client, this.where)
+  }
+
+  async #secured(tls: () => Promise<ConnectionOptions>): Promise<ConnectionOptions> {
+    try {
+      return { ...(await tls()), rejectUnauthorized: true }
+    } catch (error) {
+      if (error instanceof ConnectorError) throw unavailable(this.where, error.message, error)
+      throw error
+    }
   }
 }
 

@@ -18,7 +18,7 @@ export interface ReplicasOptions {
   readonly clock: Clock
 }
 
-export interface ShardRow {
+interface ShardRow {
   readonly shard: number
   /** undefined: it is free */
   readonly holder: string | undefined

@@ -124,6 +124,8 @@ const migrations: readonly string[] = [
   `,
 ]
 
+export const SCHEMA_VERSION = migrations.length
+
 /** Partitions of the dedup keys are made for these months; other times go to dedup_keys_other. */
 const MONTHS_AHEAD = 120
 const MONTHS_BEHIND = 3
@@ -183,8 +185,10 @@ export async function migrate({ settings, schema, runtimeRole }: MigrateOptions)
   const connection = new Connection(settings)
   try {
     return await connection.use(async (client) => {
+      await assertOwner(client, schema, runtimeRole)
       await client.query('BEGIN')
-      await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
+      const [there] = await client.query('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
+      if (there === undefined) await client.query(`CREATE SCHEMA ${schema}`)
       await client.query(`CREATE TABLE IF NOT EXISTS ${schema}.schema_version (version integer NOT NULL)`)
       await client.query(`LOCK TABLE ${schema}.schema_version IN ACCESS EXCLUSIVE MODE`)
       const before = (await versionOf(client, schema)) ?? 0
@@ -200,6 +204,33 @@ export async function migrate({ settings, schema, runtimeRole }: MigrateOptions)
   } finally {
     await connection.end()
   }
+}
+
+/** Throws ConnectorError `config_invalid`: else PostgreSQL would refuse a statement in the middle. */
+async function assertOwner(queries: Queries, schema: string, runtimeRole?: string): Promise<void> {
+  const [found] = await queries.query<{
+    role: string
+    database: string
+    mayCreate: boolean
+    isThere: boolean
+  }>(
+    `SELECT current_user AS role, current_database() AS database,
+       coalesce((SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1),
+         has_database_privilege(current_database(), 'CREATE')) AS "mayCreate",
+       $2::text IS NULL OR EXISTS (SELECT FROM pg_roles WHERE rolname = $2) AS "isThere"`,
+    [schema, runtimeRole ?? null],
+  )
+  const { role = '', database = '', mayCreate = false, isThere = false } = found ?? {}
+  if (!mayCreate)
+    throw new ConnectorError(
+      'config_invalid',
+      `The PostgreSQL role ${role} may not create or change the schema ${schema} in the database ${database}: run "auditferry journal migrate" with the URL of its owner (--owner-url-file)`,
+    )
+  if (!isThere)
+    throw new ConnectorError(
+      'config_invalid',
+      `There is no PostgreSQL role ${runtimeRole ?? ''}: create it (CREATE ROLE … LOGIN), then run this again`,
+    )
 }
 
 /** Throws ConnectorError `config_invalid` if this version cannot work with the schema. */

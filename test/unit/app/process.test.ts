@@ -64,11 +64,11 @@ async function acquire(shard: number): Promise<Journal | undefined> {
   })
   holders.set(shard, 'me')
   return withMethods(journal, {
-    take: (async (...of: Parameters<Journal['take']>) => {
+    take: async (...of: Parameters<Journal['take']>) => {
       const error = broken.get(shard)
       if (error) throw error
       return journal.take(...of)
-    }) as Journal['take'],
+    },
     close: async () => {
       holders.delete(shard)
       await journal.close()

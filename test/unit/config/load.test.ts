@@ -1,6 +1,6 @@
 // What a valid configuration becomes: defaults, units, start positions, references.
 import { readdirSync, readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { basename, resolve } from 'node:path'
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { journalSettings, journalWorkspaces } from '../../../src/config/journal.ts'
@@ -258,10 +258,11 @@ describe('references', () => {
 })
 
 describe('samples', () => {
+  const standIns: Readonly<Record<string, string>> = { postgres: 'postgres://stand-in:s3cret@db/stand-in' }
   const samples = readdirSync('config').filter((name) => name.endsWith('.yaml'))
   const parsed = samples.map((name) => {
     const readFile = (path: string): string =>
-      path.endsWith('.yaml') ? readFileSync(path, 'utf8') : 'stand-in'
+      path.endsWith('.yaml') ? readFileSync(path, 'utf8') : (standIns[basename(path)] ?? 'stand-in')
     const named = readFileSync(`config/${name}`, 'utf8').matchAll(/\$\{env:(\w+)\}/g)
     const env = Object.fromEntries(Array.from(named, ([, variable = '']) => [variable, 'stand-in']))
     return loadConfig(`config/${name}`, { env, readFile })

@@ -2,8 +2,11 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { checkEnvironment } from '../../../src/config/environment-checks.ts'
+import { realFiles } from '../../../src/config/files.ts'
 import { basePath } from '../../../src/config/journal.ts'
-import { loadConfig } from '../../../src/config/load.ts'
+import { examineConfig, loadConfig } from '../../../src/config/load.ts'
+import { configText } from '../../../src/config/render.ts'
 import type { Config } from '../../../src/config/schema.ts'
 
 const sink = '  - { name: siem, type: syslog, address: "tls://siem:6514" }\n'
@@ -16,6 +19,15 @@ ${sinks}`
 
 function load(given: string, env: Record<string, string> = {}): Config {
   return loadConfig('/etc/a.yaml', { env, readFile: (path) => (path === '/etc/a.yaml' ? given : 'none') })
+}
+
+/** Faults and warnings of what it refers to on this machine. */
+function checked(given: string): string[] {
+  const { loaded } = examineConfig('/etc/a.yaml', { env: {}, readFile: () => given })
+  const { faults, warnings } = checkEnvironment(loaded ?? expect.fail(), realFiles, 0)
+  return [...faults, ...warnings]
+    .filter(({ path }) => path[0] === 'journal')
+    .map(({ path, message }) => `${path.join('.')}: ${message}`)
 }
 
 const at = (url: string, more = '') => text(`{ postgres: { url: "${url}"${more} } }`)
@@ -64,6 +76,56 @@ describe('journal.postgres', () => {
     const refused = () => load(at(url))
     expect(refused).toThrow(`journal.postgres.url: ${fault}`)
     expect(refused).not.toThrow('hidden')
+  })
+})
+
+describe('with journal.postgres', () => {
+  const database = '{ postgres: { url: "postgres://f:p@localhost/audit" } }'
+
+  test('a path is refused, which would keep the journal in a file', () => {
+    const both = database.replace('{ postgres', '{ path: /var/lib/auditferry/auditferry.db, postgres')
+    expect(() => load(text(both))).toThrow('journal.path: cannot be set together with journal.postgres')
+  })
+
+  test('a sink on the disk or standard output of a replica is refused, unless its file names the replica', () => {
+    const sinks = (path: string) =>
+      `  - { name: console, type: stdout }\n  - { name: archive, type: file, path: "${path}" }\n${sink}`
+    const refused = () => load(text(database, sinks('/out/entries.ndjson')))
+    expect(refused).toThrow('sinks[0].type: cannot be used with journal.postgres')
+    expect(refused).toThrow('sinks[1].type: cannot be used with journal.postgres')
+    const env = { HOSTNAME: 'ferry-0' }
+    const own = () => load(text(database, sinks('/out/${env:HOSTNAME}.ndjson')), env)
+    expect(own).toThrow('sinks[0].type')
+    expect(own).not.toThrow('sinks[1]')
+  })
+
+  test('nothing about a journal in a file is checked, and its TLS files are', () => {
+    const missing = '{ postgres: { url: "postgres://f:p@db/audit", tls: { ca_file: /no/ca.pem } } }'
+    expect(checked(text(missing))).toEqual([
+      'journal.postgres.tls.ca_file: the file cannot be used: there is no such file (run starts anyway, reads nothing, and checks for the file again automatically)',
+    ])
+  })
+
+  test.each([
+    ['postgres://f:p@db.example.com/audit', true],
+    ['postgres://f:p@10.0.0.1/audit', true],
+    ['postgres://f:p@[fd00::1]/audit', true],
+    ['postgres://f:p@localhost/audit', false],
+    ['postgres://f:p@127.0.0.1/audit', false],
+    ['postgres://f:p@[::1]/audit', false],
+    ['postgres://f:p@localhost/audit?host=/run/postgresql', false],
+  ])('%s without TLS is a warning if it is another machine', (url, isWarned) => {
+    const why = 'journal.postgres: entries cross the network to another machine unencrypted'
+    expect(checked(at(url)).filter((one) => one.startsWith(why))).toHaveLength(isWarned ? 1 : 0)
+    expect(checked(at(url, ', tls: {}'))).toEqual([])
+  })
+
+  test('config print shows no path and no password, and can be read again', () => {
+    const printed = configText(load(at('postgres://ferry:hidden@db/audit')))
+    expect(printed).toContain('url: "***"')
+    expect(printed).not.toMatch(/hidden|path:/)
+    const filled = printed.replaceAll('***', 'postgres://f:p@db/audit')
+    expect(load(filled).journal.postgres).toMatchObject({ schema: 'auditferry', lease: 10_000 })
   })
 })
 

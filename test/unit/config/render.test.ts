@@ -5,9 +5,11 @@ import { loadConfig } from '../../../src/config/load.ts'
 import { configText } from '../../../src/config/render.ts'
 
 const SECRET = 's3cr3t-v4lue'
+const DATABASE = `postgres://ferry:${SECRET}@db/audit`
 
 function load(text: string) {
-  const readFile = (path: string) => (path === 'a.yaml' ? text : SECRET)
+  const readFile = (path: string) =>
+    path === 'a.yaml' ? text : path.endsWith('/postgres') ? DATABASE : SECRET
   return loadConfig('a.yaml', { env: { AUDITFERRY_API_KEY: SECRET, SPLUNK_HEC_TOKEN: SECRET }, readFile })
 }
 
@@ -18,7 +20,8 @@ describe('the printed configuration', () => {
     const text = configText(load(readFileSync(`config/${name}`, 'utf8')))
     expect(text).not.toContain(SECRET)
     expect(text).toContain('api_key: "***"')
-    expect(configText(load(text.replaceAll('"***"', SECRET)))).toBe(text)
+    const filled = text.replace('url: "***"', `url: ${DATABASE}`).replaceAll('"***"', SECRET)
+    expect(configText(load(filled))).toBe(text)
   })
 
   it('has defaults filled in and units restored', () => {

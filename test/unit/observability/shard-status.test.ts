@@ -167,7 +167,7 @@ describe('the metrics of all shards', () => {
     const again = openRegistrySetup()
     again.sink.acknowledged({ accepted: 1, deadLettered: 0, filtered: 0 })
     ended = await endedCounters(ended, again.metrics)
-    const text = await mergedMetrics(process().metrics, [], ended)
+    const text = await mergedMetrics(process().metrics, [], [ended])
     expect(line(text, 'sink_entries_total{sink="archive",outcome="accepted"}')[0]).toMatch(/ 11$/)
     expect(line(text, 'sink_pending_entries')).toEqual([])
   })
