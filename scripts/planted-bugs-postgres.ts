@@ -2,6 +2,7 @@
 import type { PlantedBug } from './planted-bugs-list.ts'
 
 const file = 'test/postgres/engine.test.ts'
+const copies = 'test/postgres/copy.test.ts'
 const epochs = 'is held by one process, and grows its epoch with each holder, also after a release'
 const settings = 'settings of the role do not weaken a commit or its isolation, and it has no timeout'
 
@@ -139,6 +140,57 @@ export const postgresBugs: readonly PlantedBug[] = [
         file,
         title: 'transactions that the database confirmed and lost: the journal is stale, and says why',
       },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a copy gives the numbers of pruned entries to new ones',
+    invariant: '3: nothing is dropped',
+    edits: [
+      {
+        file: 'src/journal/copy/renumbering.ts',
+        find: 'this.#begin = begin',
+        replace: 'this.#begin = 0',
+      },
+    ],
+    tests: [
+      {
+        file: copies,
+        title: 'gives no new entry the number of an old dead letter, which would hide its own',
+      },
+    ],
+    says: /differs from/,
+  },
+  {
+    name: 'an interrupted copy is opened',
+    invariant: '3: nothing is dropped',
+    edits: [
+      {
+        file: 'src/journal/postgres/open.ts',
+        find: 'if (rows.length > 0)',
+        replace: 'if (rows.length > 1)',
+      },
+    ],
+    tests: [
+      {
+        file: copies,
+        title: 'that is interrupted is opened by nothing, until it is made again from the beginning',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a copy counts though the old journal was used meanwhile',
+    invariant: '3: nothing is dropped',
+    edits: [
+      {
+        file: 'src/journal/copy/copy.ts',
+        find: 'await source.assertHeld()',
+        replace: '',
+      },
+    ],
+    tests: [
+      { file: copies, title: 'is not used if another process had a shard of the old journal meanwhile' },
     ],
     says: /AssertionError/,
   },

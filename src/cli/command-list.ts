@@ -29,6 +29,7 @@ import { run } from './run/run.ts'
 import { status } from './status.ts'
 import { tap } from './tap.ts'
 import { validate } from './validate.ts'
+import { journalCopy } from './journal-copy.ts'
 import type { ApiOptions } from './api/api.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
@@ -118,6 +119,20 @@ const journalCommands: readonly CommandSpec[] = [
         )
         .option('--runtime-role <role>', 'role of the daemon, which gets the rights that it needs'),
     run: journalMigrate,
+  },
+  {
+    name: 'copy',
+    summary: 'copy the journal from SQLite to PostgreSQL or back, while no daemon runs',
+    options: (command) =>
+      command
+        .requiredOption('--from <file>', 'configuration with the journal as it is')
+        .requiredOption('--to <file>', 'configuration with the place of the copy, which must be empty')
+        .option(
+          '--leave-unlisted',
+          'copy even if an s3 sink has stored objects that no manifest lists yet: none ever will',
+          false,
+        ),
+    run: journalCopy,
   },
 ]
 

@@ -238,6 +238,12 @@ export interface HasState {
   readonly state: State
 }
 
+/**
+ * State entry: the journal's id in manifests if that is not the instance id, which a journal has in
+ * common with the one that it was copied from.
+ */
+export const MANIFEST_JOURNAL = 'evidence:journal'
+
 // Totals, from memory: only this process writes to its shard.
 
 export interface Totals {

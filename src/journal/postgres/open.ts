@@ -1,8 +1,10 @@
 // The journals of a process in PostgreSQL: one per shard that it holds.
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
+import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import type { SourceName } from '../../contracts/source.ts'
+import { UNFINISHED_COPY } from '../rules/state.ts'
 import { StreamIds } from '../rules/streams.ts'
 import { ChunkStore } from './chunks.ts'
 import { Connection } from './connection.ts'
@@ -79,12 +81,24 @@ export class PostgresStore {
     const chunks = new ChunkStore({ ...shared, incarnation: row.incarnation })
     const core: Core = { ...options, ...shared, transactions, chunks, totals: new Totals() }
     await transactions.read(async (queries) => {
+      await refuseUnfinished(queries, core)
       await loadStreams(queries, core)
       await pending.load(queries, core)
       await core.totals.load(queries, core)
     })
     return new PostgresJournal(core, lease)
   }
+}
+
+async function refuseUnfinished({ query }: Queries, { shard, schema, where }: Core): Promise<void> {
+  const rows = await query(`SELECT FROM ${schema}.state WHERE shard = $1 AND name = $2`, [
+    ...[shard, UNFINISHED_COPY],
+  ])
+  if (rows.length > 0)
+    throw new ConnectorError(
+      'config_invalid',
+      `The journal in ${where} is an unfinished copy: drop its schema (DROP SCHEMA ${schema} CASCADE), then run "auditferry journal migrate" and "auditferry journal copy" again`,
+    )
 }
 
 async function loadStreams({ query }: Queries, { shard, schema, streams }: Core): Promise<void> {

@@ -1,6 +1,9 @@
 // Scopes of the state, and its conditional writes, over what an engine offers.
 import type { State, StateChange, StateEntry } from '../../contracts/journal.ts'
 
+/** State entry of a journal that a copy has not completed: it is not opened. */
+export const UNFINISHED_COPY = 'journal.unfinished_copy'
+
 /** Names are whole here. */
 export interface StateStore {
   get(name: string): Promise<string | undefined>

@@ -21,6 +21,7 @@ import { ownerCalls } from '../../core/file-owners.ts'
 import type { Log } from '../../core/log.ts'
 import { linkTarget, makeFolders, resolvedPath } from '../../core/paths.ts'
 import type { FolderCalls, LinkCalls } from '../../core/paths.ts'
+import { UNFINISHED_COPY } from '../rules/state.ts'
 import { DeliveryAccounts } from './accounts.ts'
 import { ChunkStore } from './chunk-store.ts'
 import type { Core } from './core.ts'
@@ -104,7 +105,26 @@ const endOfLinks = (path: string): string =>
  * folder, no permission, a file of another user, a network file system, a newer schema),
  * `disk_full` or `disk_failed`.
  */
-export async function openJournal(given: JournalOptions): Promise<Journal> {
+export function openJournal(given: JournalOptions): Promise<Journal> {
+  return opened(
+    given,
+    (db, { ballast, options, startError }) =>
+      new SqliteJournal(coreOf(db, ballast, options), { ...given, startError }),
+  )
+}
+
+/** As `openJournal`, for a copy, which works on the tables. */
+export function openTables(given: JournalOptions): Promise<Database> {
+  return opened(given, (db) => db)
+}
+
+interface Opening {
+  readonly ballast: Ballast
+  readonly options: Options
+  readonly startError: (error: unknown) => unknown
+}
+
+async function opened<T>(given: JournalOptions, use: (db: Database, opening: Opening) => T): Promise<T> {
   const path = endOfLinks(given.path)
   const options = {
     largestFileBytes: largestFileBytes(),
@@ -121,7 +141,8 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
     if (unsafe !== undefined) throw new ConnectorError('config_invalid', `The journal ${path}: ${unsafe}`)
     const db = openFile(options, ballast)
     try {
-      return new SqliteJournal(coreOf(db, ballast, options), { ...given, startError })
+      refuseUnfinished(db, path)
+      return use(db, { ballast, options, startError })
     } catch (error) {
       db.close()
       throw error
@@ -129,6 +150,15 @@ export async function openJournal(given: JournalOptions): Promise<Journal> {
   } catch (error) {
     throw startError(error)
   }
+}
+
+function refuseUnfinished(db: Database, path: string): void {
+  const found = db.prepare('SELECT 1 FROM state WHERE name = ?').get(UNFINISHED_COPY)
+  if (found !== undefined)
+    throw new ConnectorError(
+      'config_invalid',
+      `The journal ${path} is an unfinished copy: remove the file and its -wal, then run "auditferry journal copy" again`,
+    )
 }
 
 type Options = JournalOptions & Required<Pick<JournalOptions, 'maxFileBytes' | 'largestFileBytes'>>

@@ -2,6 +2,7 @@
 // Once per interval it fixes, signs and stores a manifest.
 import type { Clock } from '../../../core/clock.ts'
 import { ConnectorError } from '../../../core/errors.ts'
+import { MANIFEST_JOURNAL } from '../../../contracts/journal.ts'
 import type { StateEntry } from '../../../contracts/journal.ts'
 import type { Log } from '../../../core/log.ts'
 import type { Evidence, EvidenceState, Memory, StoredRange } from '../../../contracts/sink.ts'
@@ -145,7 +146,8 @@ class ManifestChain implements Evidence {
 
   async #sign(chain: Chain, listed: Listed, untilAt: number): Promise<Pending> {
     const { sink, bucket, prefix, clock, keyFile, readKey, intervalMs } = this.#options
-    const instance = await this.#memory.state.get('instance')
+    const { state } = this.#memory
+    const instance = (await state.get(MANIFEST_JOURNAL)) ?? (await state.get('instance'))
     if (instance === undefined) throw new Error('The journal has no instance id yet')
     // Read again for each manifest: a changed key counts from the next one on.
     const key = signingKey(keyFile, readKey)

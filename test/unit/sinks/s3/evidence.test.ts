@@ -73,6 +73,16 @@ describe('the contents of a manifest', () => {
     expect((await setup.verify()).faultLines).toEqual([])
   })
 
+  it('of a copied journal is in a chain of its own, though the instance stays the same', async () => {
+    await setup.journal.state.put('evidence:journal', 'ffffffffffffffffffffffff')
+    await setup.step()
+    await setup.hour()
+    expect(setup.bucket.keys('manifest/')).toEqual([
+      'manifest/sink=archive/journal=ffffffffffffffffffffffff/0000000000000001.ndjson',
+    ])
+    expect((await setup.verify()).faultLines).toEqual([])
+  })
+
   it('an hour without entries has one too', async () => {
     await setup.step()
     await setup.hour()
