@@ -194,4 +194,61 @@ export const postgresBugs: readonly PlantedBug[] = [
     ],
     says: /AssertionError/,
   },
+  {
+    name: 'workspaces with one key get two shards',
+    invariant: '5: one rate limiter per key, across replicas',
+    edits: [
+      {
+        file: 'src/journal/postgres/assignment.ts',
+        find: 'shardOf(group, assigned) ?? fewest',
+        replace: 'fewest',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/postgres/shards.test.ts',
+        title: 'is that of a workspace with the same key, since they share a rate limit',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a replica takes shards although another has fewer',
+    invariant: '10: replicas hold equally many shards',
+    edits: [
+      {
+        file: 'src/journal/postgres/balance.ts',
+        find: ' && mine.size <= fewest',
+        replace: '',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/journal/postgres/shards.test.ts',
+        title:
+          'leads to shares that differ by at most one, from any start, with each shard moving at most once more than needed',
+      },
+    ],
+    says: /AssertionError/,
+  },
+  {
+    name: 'a lost shard ends the process',
+    invariant: '10: a lost lease stops that shard only',
+    edits: [
+      {
+        file: 'src/app/process.ts',
+        find: `    if (!isYield(error)) {
+      this.#failed`,
+        replace: `    if (error) {
+      this.#failed`,
+      },
+    ],
+    tests: [
+      {
+        file: 'test/unit/app/process.test.ts',
+        title: 'loses one shard and works on with the others; it takes it again when it is free',
+      },
+    ],
+    says: /waited in vain/,
+  },
 ]
