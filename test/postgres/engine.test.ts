@@ -561,7 +561,7 @@ given('servers and schemas', () => {
     await server.query('CREATE ROLE daemon LOGIN')
     await server.query('CREATE DATABASE roles OWNER migrator')
     const settings = { url: server.url('migrator', 'roles') }
-    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(1)
+    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(2)
     expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(0)
     const journal = await opened({ url: server.url('daemon', 'roles') })
     await journal.append(part([spec(1)]))

@@ -27,7 +27,8 @@ describe('the shard of a workspace', () => {
 })
 
 describe('a turn of a replica', () => {
-  const held = (text: string) => new Map(text.split(' ').flatMap((name, i) => (name === '-' ? [] : [[i + 1, name]])))
+  const held = (text: string) =>
+    new Map(text.split(' ').flatMap((name, i) => (name === '-' ? [] : [[i + 1, name]])))
   // Holders of the shards 1, 2, …, "-" for a free one, and which replicas live.
   test.each([
     ['a lone replica takes a free shard', 'a - -', 'a', { action: 'acquire', shards: [2, 3] }],
@@ -35,19 +36,50 @@ describe('a turn of a replica', () => {
     ['two that are equal both try for a free shard', 'a b -', 'a b', { action: 'acquire', shards: [3] }],
     ['one that has more leaves a free shard to the other', 'a a b -', 'a b', { action: 'nothing' }],
     ['one that has fewer takes it', 'a b b -', 'a b', { action: 'acquire', shards: [4] }],
-    ['a new replica gets a shard from the one that has all', 'a a a a', 'a b', { action: 'release', shards: [1, 2, 3, 4] }],
+    [
+      'a new replica gets a shard from the one that has all',
+      'a a a a',
+      'a b',
+      { action: 'release', shards: [1, 2, 3, 4] },
+    ],
     ['it frees no second one before the first is taken', 'a a a -', 'a b', { action: 'nothing' }],
     ['counts that differ by one stay', 'a a b', 'a b', { action: 'nothing' }],
-    ['of two that have most, only the first frees one', 'a a b b', 'a b c', { action: 'release', shards: [1, 2] }],
+    [
+      'of two that have most, only the first frees one',
+      'a a b b',
+      'a b c',
+      { action: 'release', shards: [1, 2] },
+    ],
     ['the second keeps what it has', 'b b a a', 'a b c', { action: 'release', shards: [3, 4] }],
     ['a replica that holds fewer frees nothing', 'b b b a', 'a b c', { action: 'nothing' }],
-    ['a shard of a replica that is gone is left to it while its lease lasts', 'a x -', 'a', { action: 'acquire', shards: [3] }],
-    ['a replica that does not see itself among the living still works', 'a - -', '', { action: 'acquire', shards: [2, 3] }],
+    [
+      'a shard of a replica that is gone is left to it while its lease lasts',
+      'a x -',
+      'a',
+      { action: 'acquire', shards: [3] },
+    ],
+    [
+      'a replica that does not see itself among the living still works',
+      'a - -',
+      '',
+      { action: 'acquire', shards: [2, 3] },
+    ],
   ] as const)('%s', (_, holders, live, turn) => {
     const all = held(holders)
     const mine = new Set([...all].filter(([, name]) => name === 'a').map(([shard]) => shard))
     const used = holders.split(' ').map((__, i) => i + 1)
-    expect(turnOf({ me: 'a', mine, used, live: live.split(' ').filter(Boolean), holders: all })).toEqual(turn)
+    const holdings = { me: 'a', mine, used, live: live.split(' ').filter(Boolean), holders: all }
+    expect(turnOf({ ...holdings, overdue: new Set() })).toEqual(turn)
+  })
+
+  it('takes a shard that stays free, also if others have fewer: they may be unable to', () => {
+    const holders = new Map([
+      [1, 'a'],
+      [2, 'a'],
+      [4, 'b'],
+    ])
+    const holdings = { me: 'a', mine: new Set([1, 2]), used: [1, 2, 3, 4, 5], live: ['a', 'b'], holders }
+    expect(turnOf({ ...holdings, overdue: new Set([5]) })).toEqual({ action: 'acquire', shards: [5] })
   })
 
   it('leads to shares that differ by at most one, from any start, with each shard moving at most once more than needed', () => {
@@ -58,7 +90,7 @@ describe('a turn of a replica', () => {
     for (let step = 0; step < 40; step++) {
       const me = live[step % 3] ?? ''
       const mine = new Set(used.filter((shard) => holders.get(shard) === me))
-      const turn = turnOf({ me, mine, used, live, holders })
+      const turn = turnOf({ me, mine, used, live, holders, overdue: new Set() })
       if (turn.action === 'nothing') continue
       moves++
       const [shard = 0] = turn.shards
