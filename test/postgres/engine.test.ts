@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Journal } from '../../src/contracts/journal.ts'
 import type { ConnectorError } from '../../src/core/errors.ts'
 import { PostgresStore } from '../../src/journal/postgres/open.ts'
-import { migrate } from '../../src/journal/postgres/schema.ts'
+import { SCHEMA_VERSION, migrate } from '../../src/journal/postgres/schema.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import {
   DAY_MS,
@@ -561,7 +561,7 @@ given('servers and schemas', () => {
     await server.query('CREATE ROLE daemon LOGIN')
     await server.query('CREATE DATABASE roles OWNER migrator')
     const settings = { url: server.url('migrator', 'roles') }
-    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(2)
+    expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(SCHEMA_VERSION)
     expect(await migrate({ settings, schema: 'journal', runtimeRole: 'daemon' })).toBe(0)
     const journal = await opened({ url: server.url('daemon', 'roles') })
     await journal.append(part([spec(1)]))
