@@ -12,6 +12,7 @@ import { openMemoryBudgets } from '../core/memory-budget.ts'
 import type { MemoryBudgets } from '../core/memory-budget.ts'
 import type { ShardsByWorkspace } from '../journal/postgres/assignment.ts'
 import { turnOf } from '../journal/postgres/balance.ts'
+import type { Holdings } from '../journal/postgres/balance.ts'
 import type { JournalOptions } from '../journal/postgres/core.ts'
 import type { Replicas, ReplicaView, ShardAnswer, Question } from '../journal/postgres/replicas.ts'
 import { endedCounters, mergedMetrics, openMetrics } from '../observability/metrics.ts'
@@ -51,6 +52,10 @@ export interface ShardsOptions {
 
 /** One shard is taken or freed per turn. */
 const TURN_MS = 1_000
+/** A shard that is free for longer is taken by any replica: perhaps others cannot open it. */
+const OVERDUE_MS = 15_000
+/** After a shard that could not be opened, this replica counts for so long as one that cannot work. */
+const UNWELL_MS = 60_000
 const QUESTIONS_MS = 1_000
 const REPORT_MS = 5_000
 const RETRY = { baseMs: 1_000, capMs: 5_000 }
@@ -77,6 +82,9 @@ export class Shards {
   #stopped: Promise<void> | undefined
   #shardOf: ShardsByWorkspace = new Map()
   #view: ReplicaView = { live: [], shards: [] }
+  #unwellUntil = -Infinity
+  /** by shard: since when this replica has seen it free, monotonic ms */
+  readonly #freeSince = new Map<number, number>()
   /** of shards that other replicas hold */
   readonly #reports = new Map<number, { readonly at: number; readonly report: StatusReport }>()
   /** by shard: counters of its apps that have ended */
@@ -110,6 +118,11 @@ export class Shards {
   /** that have a workspace, in order; none before the database has answered */
   get used(): readonly number[] {
     return [...new Set(this.#shardOf.values())].toSorted((one, other) => one - other)
+  }
+
+  /** False: others need not leave shards to it. */
+  get isWell(): boolean {
+    return this.#options.environment.clock.elapsed() >= this.#unwellUntil
   }
 
   shardOf(workspace: string): number | undefined {
@@ -172,22 +185,30 @@ export class Shards {
       this.#shardOf = await replicas.assign(workspacesByKey(config.workspaces), shards)
     this.#view = await replicas.view()
     if (signal.aborted) return
-    const turn = turnOf({
-      me: replicas.holder,
-      mine: new Set(this.#apps.keys()),
-      used: this.used,
-      live: this.#view.live,
-      holders: new Map(
-        this.#view.shards.flatMap(({ shard, holder }) =>
-          holder === undefined ? [] : [[shard, holder] as const],
-        ),
-      ),
-    })
+    const turn = turnOf(this.#holdings())
     if (turn.action === 'nothing') return
     const shard = turn.shards[Math.floor(environment.random() * turn.shards.length)]
     if (shard === undefined) return
     if (turn.action === 'acquire') await this.#acquire(shard, signal)
     else await this.#free(shard)
+  }
+
+  #holdings(): Holdings {
+    const { environment, replicas } = this.#options
+    const now = environment.clock.elapsed()
+    const mine = new Set(this.#apps.keys())
+    const { live, shards } = this.#view
+    const holders = new Map(
+      shards.flatMap(({ shard, holder }) => (holder === undefined ? [] : [[shard, holder] as const])),
+    )
+    for (const shard of this.used)
+      if (mine.has(shard) || holders.has(shard)) this.#freeSince.delete(shard)
+      else if (!this.#freeSince.has(shard)) this.#freeSince.set(shard, now)
+    const overdue = [...this.#freeSince].filter(([, since]) => now - since >= OVERDUE_MS)
+    return {
+      ...{ me: replicas.holder, mine, used: this.used, live, holders },
+      overdue: new Set(overdue.map(([shard]) => shard)),
+    }
   }
 
   async #acquire(shard: number, signal: AbortSignal): Promise<void> {
@@ -208,7 +229,9 @@ export class Shards {
       app.run().catch((error: unknown) => void this.#over(shard, error))
     } catch (error) {
       await journal?.close()
-      if (!isYield(error)) throw error
+      if (isYield(error)) return
+      this.#unwellUntil = clock.elapsed() + UNWELL_MS
+      throw error
     }
   }
 

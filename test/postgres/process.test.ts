@@ -10,7 +10,7 @@ import { Replicas } from '../../src/journal/postgres/replicas.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { logOf } from '../contract/journal-parts.ts'
 import { startProxy } from './proxy.ts'
-import { NAMES, openReplicaRig } from './replica-rig.ts'
+import { NAMES, ROLE, openReplicaRig } from './replica-rig.ts'
 import type { ReplicaRig } from './replica-rig.ts'
 import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
@@ -61,7 +61,7 @@ interface Replica {
   stop(): Promise<void>
 }
 
-function start(holder: string, config = rig.config(), url = server.url()): Replica {
+function start(holder: string, config = rig.config(), url = server.url(ROLE)): Replica {
   const clock = stoppable()
   const place = { settings: { url }, schema: rig.schema, holder, termMs: LEASE_MS, clock }
   const store = new PostgresStore({ ...place, log: logOf(rig.sentences) })
@@ -143,7 +143,7 @@ given('the replicas of a daemon', () => {
     expect(await two.shards.metrics.render()).toContain('auditferry_shard_takeovers_total 0')
   })
 
-  it('one that is frozen loses its shards to the other, and every write of it is refused rig.until it holds them again', async () => {
+  it('one that is frozen loses its shards to the other, and every write of it is refused until it holds them again', async () => {
     const one = start('one')
     await rig.until(() => one.shards.held.size === 4 && rig.deliveredOnce(), 'all of the shards')
     const [shard = 0, app] = [...one.shards.held][0] ?? []
@@ -221,7 +221,7 @@ given('the replicas of a daemon', () => {
   })
 
   it('one that its database does not answer stops, says so in the status and fails no probe; it goes on when that is back', async () => {
-    const proxy = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), 'owner')
+    const proxy = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), ROLE)
     try {
       const one = start('one', rig.config(), proxy.url)
       const isDelivered = () => one.shards.registry.status().journal.entries === 0 && rig.deliveredOnce()

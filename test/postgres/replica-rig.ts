@@ -17,13 +17,17 @@ export const NAMES = ['acme', 'globex', 'initech', 'umbrella']
 /** An entry of this type is refused. */
 export const POISON = 'user:poison'
 
+export const ROLE = 'daemon'
+
 let schemas = 0
 
 export type ReplicaRig = Awaited<ReturnType<typeof openReplicaRig>>
 
 export async function openReplicaRig(server: PostgresServer) {
   const schema = `test_${++schemas}`
-  await migrate({ settings: { url: server.url() }, schema })
+  // A role that may change no table.
+  await server.query(`DO $$ BEGIN CREATE ROLE ${ROLE} LOGIN; EXCEPTION WHEN duplicate_object THEN END $$`)
+  await migrate({ settings: { url: server.url() }, schema, runtimeRole: ROLE })
   const mock = openMock({
     ...{ clock: systemClock, traffic: { entriesPerHour: 0 }, limits: { audit: 0 } },
     ...{ switches: { self_audit: 'off' }, workspaces: NAMES.map((name) => ({ name })) },
@@ -61,7 +65,7 @@ export async function openReplicaRig(server: PostgresServer) {
     addEntries(each = 5) {
       for (const name of NAMES) for (let i = 0; i < each; i++) mock.add({}, name)
     },
-    config: (url = server.url()): Config =>
+    config: (url = server.url(ROLE)): Config =>
       configSchema.parse({
         journal: { postgres: { url, schema, shards: 4, lease: '3s' } },
         server: { listen: '127.0.0.1:0' },

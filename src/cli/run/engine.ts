@@ -106,7 +106,8 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
   const store = new PostgresStore({ ...place, clock, log })
   const replicas = new Replicas({ ...place, clock })
   log.info('This replica takes part in the work of its database', { replica: holder })
-  const living = replicas.live()
+  let current: Shards | undefined
+  const living = replicas.live(() => current?.isWell ?? true)
   const failing = living.then(() => new Promise<never>(() => undefined))
   // Awaited only while something runs.
   failing.catch(() => undefined)
@@ -119,6 +120,7 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
         answer: (app, question) => answerOf(question, partsOf(app, setup)),
         ...{ store, replicas },
       })
+      current = shards
       const elsewhere = (shard: number): ShardClient =>
         clientOf(async (method, path, body = {}) => {
           const asked = { question: `${method} ${path}`, body: JSON.stringify(body) }

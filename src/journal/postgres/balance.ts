@@ -11,6 +11,8 @@ export interface Holdings {
   readonly live: readonly string[]
   /** the replica whose lease of a shard has not ended; absent: the shard is free */
   readonly holders: ReadonlyMap<number, string>
+  /** free for so long that whoever should have taken them cannot */
+  readonly overdue: ReadonlySet<number>
 }
 
 export type Turn =
@@ -18,16 +20,19 @@ export type Turn =
   | { readonly action: 'nothing' }
 
 /**
- * The replica with the fewest shards takes one of those that are free. The one with the most frees
- * one if another has at least two fewer, so that nothing moves to and fro.
+ * The replica with the fewest shards takes one of those that are free, any replica one that is
+ * overdue. The one with the most frees one if another has at least two fewer, so that nothing moves
+ * to and fro.
  */
-export function turnOf({ me, mine, used, live, holders }: Holdings): Turn {
+export function turnOf({ me, mine, used, live, holders, overdue }: Holdings): Turn {
   const others = live.filter((name) => name !== me)
   const countOf = (name: string) =>
     name === me ? mine.size : used.filter((shard) => holders.get(shard) === name).length
   const fewest = Math.min(...others.map(countOf))
   const free = used.filter((shard) => !mine.has(shard) && !holders.has(shard))
   if (free.length > 0 && mine.size <= fewest) return { action: 'acquire', shards: free }
+  const late = free.filter((shard) => overdue.has(shard))
+  if (late.length > 0) return { action: 'acquire', shards: late }
   const isFirstOfMost = others.every(
     (name) => countOf(name) < mine.size || (countOf(name) === mine.size && me < name),
   )

@@ -5,7 +5,7 @@ import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { newAssignments } from './assignment.ts'
 import type { ShardsByWorkspace } from './assignment.ts'
-import { Connection, unavailable } from './connection.ts'
+import { Connection, beginning, unavailable } from './connection.ts'
 import type { PostgresSettings, Session } from './connection.ts'
 import { assertPlainName, assertSchema } from './schema.ts'
 
@@ -82,12 +82,16 @@ export class Replicas {
     return this.#options.holder
   }
 
-  /** Reports that this replica lives, until it leaves. Errors are retried: `view` reports them. */
-  async live(): Promise<void> {
+  /**
+   * Reports that this replica lives, until it leaves; not while `isWell` says no. Errors are
+   * retried: `view` reports them.
+   */
+  async live(isWell: () => boolean = () => true): Promise<void> {
     const { clock, holder, schema, termMs } = this.#options
     const { signal } = this.#left
     while (!signal.aborted) {
       await this.#use(async (session) => {
+        if (!isWell()) return
         await session.query(
           `INSERT INTO ${schema}.replicas VALUES ($1, clock_timestamp())
            ON CONFLICT (holder) DO UPDATE SET seen_at = excluded.seen_at`,
@@ -120,10 +124,11 @@ export class Replicas {
    * key lie in two shards, or the schema is of another version.
    */
   async assign(groups: readonly (readonly string[])[], shards: number): Promise<ShardsByWorkspace> {
-    const { schema } = this.#options
+    const { schema, termMs } = this.#options
     return this.#use(async (session) => {
       await assertSchema(session, schema)
-      await session.query('BEGIN')
+      // A replica that is frozen here must not keep the others from starting.
+      await session.query(beginning(termMs / 2))
       try {
         // Of two replicas that start, the second sees what the first has assigned.
         await session.query(`LOCK TABLE ${schema}.assignments IN SHARE ROW EXCLUSIVE MODE`)

@@ -21,6 +21,8 @@ let holders: Map<number, string>
 let live: string[]
 /** what each call of the database throws; undefined: it answers */
 let fault: ConnectorError | undefined
+/** what opening a shard throws */
+let noRoom: ConnectorError | undefined
 /** by shard: what its journal throws at each append and read; undefined: it works */
 let broken: Map<number, ConnectorError>
 let reports: { shard: number; ageMs: number; holder: string; report: string }[]
@@ -50,7 +52,8 @@ const replicas = (): SharedByReplicas => {
 }
 
 async function acquire(shard: number): Promise<Journal | undefined> {
-  if (fault) throw fault
+  const refusal = fault ?? noRoom
+  if (refusal) throw refusal
   if (holders.has(shard)) return undefined
   const journal = await openJournal({
     ...{ path: join(rig.folder, `${shard}.db`), maxBytes: 2 ** 20, ballastBytes: 0 },
@@ -106,6 +109,7 @@ beforeEach(() => {
   holders = new Map()
   live = []
   fault = undefined
+  noRoom = undefined
   broken = new Map()
   reports = []
   questions = []
@@ -171,6 +175,17 @@ describe('a replica', () => {
     broken.set(2, corrupt)
     rig.mock.add({})
     await expect(run).rejects.toBe(corrupt)
+  })
+
+  test('that cannot open a shard counts as one that cannot work, and tries again', async () => {
+    await shards.stop()
+    noRoom = new ConnectorError('store_unavailable', 'too many connections')
+    start()
+    expect(shards.isWell).toBe(true)
+    await until(() => !shards.isWell, 'the failure')
+    noRoom = undefined
+    await until(isHolding(2), 'both shards')
+    await until(() => shards.isWell, 'the end of that minute')
   })
 
   test('answers the questions about its shards', async () => {

@@ -68,7 +68,18 @@ describe('a turn of a replica', () => {
     const all = held(holders)
     const mine = new Set([...all].filter(([, name]) => name === 'a').map(([shard]) => shard))
     const used = holders.split(' ').map((__, i) => i + 1)
-    expect(turnOf({ me: 'a', mine, used, live: live.split(' ').filter(Boolean), holders: all })).toEqual(turn)
+    const holdings = { me: 'a', mine, used, live: live.split(' ').filter(Boolean), holders: all }
+    expect(turnOf({ ...holdings, overdue: new Set() })).toEqual(turn)
+  })
+
+  it('takes a shard that stays free, also if others have fewer: they may be unable to', () => {
+    const holders = new Map([
+      [1, 'a'],
+      [2, 'a'],
+      [4, 'b'],
+    ])
+    const holdings = { me: 'a', mine: new Set([1, 2]), used: [1, 2, 3, 4, 5], live: ['a', 'b'], holders }
+    expect(turnOf({ ...holdings, overdue: new Set([5]) })).toEqual({ action: 'acquire', shards: [5] })
   })
 
   it('leads to shares that differ by at most one, from any start, with each shard moving at most once more than needed', () => {
@@ -79,7 +90,7 @@ describe('a turn of a replica', () => {
     for (let step = 0; step < 40; step++) {
       const me = live[step % 3] ?? ''
       const mine = new Set(used.filter((shard) => holders.get(shard) === me))
-      const turn = turnOf({ me, mine, used, live, holders })
+      const turn = turnOf({ me, mine, used, live, holders, overdue: new Set() })
       if (turn.action === 'nothing') continue
       moves++
       const [shard = 0] = turn.shards
