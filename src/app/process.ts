@@ -115,7 +115,10 @@ export class Shards {
     return this.#apps
   }
 
-  /** that have a workspace, in order; none before the database has answered */
+  /**
+   * that have or had a workspace, in order; none before the database has answered. Entries of one
+   * that left the configuration may still be pending.
+   */
   get used(): readonly number[] {
     return [...new Set(this.#shardOf.values())].toSorted((one, other) => one - other)
   }

@@ -249,6 +249,20 @@ given('the replicas of a daemon', () => {
     }
   })
 
+  it('one delivers what is pending of workspaces that left the configuration, each alone in its shard', async () => {
+    rig.shut(true)
+    const one = start('one')
+    await rig.until(() => one.shards.registry.status().journal.entries === 20, 'entries that wait')
+    replicas.splice(0)
+    await one.stop()
+    rig.shut(false)
+    const config = rig.config()
+    const two = start('two', { ...config, workspaces: config.workspaces.slice(0, 1) })
+    await rig.until(rig.deliveredOnce, 'each entry once')
+    expect(two.shards.held.size).toBe(4)
+    expect(two.shards.registry.status().workspaces.map(({ name }) => name)).toEqual(['acme'])
+  })
+
   it('refuses workspaces with the same key in two shards, which an earlier configuration gave keys of their own', async () => {
     const one = start('one')
     await rig.until(() => one.shards.held.size === 4, 'all of the shards')

@@ -36,9 +36,11 @@ export async function openReplicaRig(server: PostgresServer) {
   const received: string[] = []
   const sentences: string[] = []
   let isPoisonous = true
+  let isDown = false
 
   const receiver: Transport = async (request, signal) => {
     const text = Buffer.from(request.body ?? []).toString()
+    if (isDown) return reply(503, { text: 'Server is busy', code: 9 })
     const events = text.split('{"time":').slice(1)
     const poisoned = events.findIndex((event) => event.includes(POISON))
     if (isPoisonous && poisoned >= 0) {
@@ -61,6 +63,8 @@ export async function openReplicaRig(server: PostgresServer) {
   return {
     ...{ schema, mock, received, sentences, copies },
     heal: () => void (isPoisonous = false),
+    /** The receiver takes nothing. */
+    shut: (shut: boolean) => void (isDown = shut),
     deliveredOnce: () => copies().every((count) => count === 1),
     addEntries(each = 5) {
       for (const name of NAMES) for (let i = 0; i < each; i++) mock.add({}, name)

@@ -119,8 +119,8 @@ export class Replicas {
   }
 
   /**
-   * The shard of each workspace; those that have none get one. `groups`: names of workspaces, those
-   * with the same key together. Throws ConnectorError `config_invalid` if workspaces with the same
+   * The shard of each workspace, also of one that left the configuration; those that have none get
+   * one. `groups`: names of workspaces, those with the same key together. Throws ConnectorError `config_invalid` if workspaces with the same
    * key lie in two shards, or the schema is of another version.
    */
   async assign(groups: readonly (readonly string[])[], shards: number): Promise<ShardsByWorkspace> {
@@ -143,8 +143,7 @@ export class Replicas {
             [[...added.keys()], [...added.values()]],
           )
         await session.query('COMMIT')
-        const all = new Map([...assigned, ...added])
-        return new Map(groups.flat().map((name) => [name, all.get(name) ?? 0]))
+        return new Map([...assigned, ...added])
       } catch (error) {
         if (session.isOpen) await session.query('ROLLBACK')
         throw error
