@@ -27,7 +27,7 @@ export interface CopyOptions {
   readonly onTable: (counted: Counted) => void
 }
 
-/** The same on both sides. */
+/** The same on both sides. @internal */
 export interface Counted {
   readonly what: string
   readonly count: number
