@@ -445,7 +445,7 @@ describe('damage', () => {
       await expect(open()).rejects.toMatchObject({
         code: 'journal_corrupt',
         message: expect.stringContaining(
-          `move ${path} (and ${path}-wal, if it exists) aside; then start`,
+          `2. Move ${path} aside, and ${path}-wal if it exists`,
         ) as string,
       })
       expect(readFileSync(path).equals(garbage)).toBe(true)
