@@ -26,7 +26,7 @@ import { openApp } from './app.ts'
 import type { App } from './app.ts'
 import type { Environment } from './environment.ts'
 
-/** What the replicas share, as the shards of one process use it. */
+/** What the replicas share, as the shards of one process use it. @internal */
 export type SharedByReplicas = Pick<
   Replicas,
   'holder' | 'assign' | 'view' | 'report' | 'reports' | 'questions' | 'answer'

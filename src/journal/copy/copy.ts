@@ -28,7 +28,7 @@ export interface CopyOptions {
 }
 
 /** The same on both sides. */
-export interface Counted {
+interface Counted {
   readonly what: string
   readonly count: number
 }
