@@ -27,8 +27,8 @@ export interface CopyOptions {
   readonly onTable: (counted: Counted) => void
 }
 
-/** The same on both sides. */
-interface Counted {
+/** The same on both sides. @internal */
+export interface Counted {
   readonly what: string
   readonly count: number
 }
