@@ -251,4 +251,23 @@ export const postgresBugs: readonly PlantedBug[] = [
     ],
     says: /waited in vain/,
   },
+  {
+    name: 'a shard without a configured workspace is held by no replica',
+    invariant: '3: what is pending of a workspace that left the configuration is delivered',
+    edits: [
+      {
+        file: 'src/journal/postgres/replicas.ts',
+        find: 'return new Map([...assigned, ...added])',
+        replace: 'return new Map([...assigned, ...added].filter(([name]) => groups.flat().includes(name)))',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/postgres/process.test.ts',
+        title:
+          'one delivers what is pending of workspaces that left the configuration, each alone in its shard',
+      },
+    ],
+    says: /waited in vain/,
+  },
 ]

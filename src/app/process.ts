@@ -192,8 +192,12 @@ export class Shards {
     if (turn.action === 'nothing') return
     const shard = turn.shards[Math.floor(environment.random() * turn.shards.length)]
     if (shard === undefined) return
-    if (turn.action === 'acquire') await this.#acquire(shard, signal)
-    else await this.#free(shard)
+    if (turn.action === 'acquire') {
+      await this.#acquire(shard, signal)
+      return
+    }
+    environment.log.info('A shard is freed for a replica that has fewer', { shard })
+    await this.#free(shard)
   }
 
   #holdings(): Holdings {
@@ -228,7 +232,10 @@ export class Shards {
         await app.stop()
         return
       }
-      if (this.#row(shard)?.lapsed === true) this.#gauges.takeovers.inc()
+      if (this.#row(shard)?.lapsed === true) {
+        this.#gauges.takeovers.inc()
+        log.warn('A shard is taken over: the lease of its last holder ended without being released')
+      }
       app.run().catch((error: unknown) => void this.#over(shard, error))
     } catch (error) {
       await journal?.close()

@@ -281,8 +281,18 @@ export async function mergedMetrics(
   const own = (await first.values()).map((metric) =>
     metric.name.startsWith(PREFIX) ? metric : { ...metric, aggregator: 'first' as const },
   )
-  const parts = await Promise.all(shards.map((each) => each.values()))
-  return aggregated([own, ...parts, ...ended]).metrics()
+  // Yields between shards and metrics, as `render` does.
+  const parts = [own, ...ended]
+  for (const each of shards) {
+    parts.push(await each.values())
+    await letOthers()
+  }
+  const texts: string[] = []
+  for (const same of Map.groupBy(parts.flat(), ({ name }) => name).values()) {
+    texts.push(await aggregated(same.map((metric) => [metric])).metrics())
+    await letOthers()
+  }
+  return texts.join('\n')
 }
 
 /** Counters that continue when a shard is freed: a counter that falls looks like a restart. */

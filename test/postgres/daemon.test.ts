@@ -97,7 +97,7 @@ given('a daemon with its journal in PostgreSQL', () => {
     const client = await connectControl(basePath(first.config))
     expect((await client?.status())?.shards).toHaveLength(4)
     expect(await client?.jobs.origins()).toHaveLength(4)
-    expect(await client?.instance()).toMatch(/^[0-9a-f]{24}$/)
+    expect(await client?.instance()).toMatch(/^[0-9a-f]{24}( [0-9a-f]{24}){3}$/)
     daemon.reload({
       ...setupOf(),
       config: { ...first.config, workspaces: first.config.workspaces.slice(0, 2) },

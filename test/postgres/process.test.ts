@@ -161,6 +161,7 @@ given('the replicas of a daemon', () => {
     await rig.until(() => statusOf(two)?.takeovers === 1, 'the takeover in the status')
     expect(statusOf(two)).toMatchObject({ holder: 'two', here: true, epoch: 2 })
     expect(await two.shards.metrics.render()).toContain('auditferry_shard_takeovers_total 4')
+    expect(rig.sentences.filter((line) => line.startsWith('A shard is taken over'))).toHaveLength(4)
     one.clock.goOn()
     await rig.until(() => heldBy(one, two).join(' ') === '2 2', 'equal shares again')
     rig.addEntries()

@@ -121,17 +121,18 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
         ...{ store, replicas },
       })
       current = shards
-      const elsewhere = (shard: number): ShardClient =>
-        clientOf(async (method, path, body = {}) => {
-          const asked = { question: `${method} ${path}`, body: JSON.stringify(body) }
-          const { status, bytes } = await replicas.ask(shard, asked)
-          return { status, bytes: Buffer.from(bytes) }
-        })
-      return runningOf(shards, setup, elsewhere, failing, async (next) => {
-        const assigned = replicas.assign(workspacesByKey(next.workspaces), postgres.shards)
-        // While the database does not answer, the new configuration waits for it as the old one does.
-        await assigned.catch(unlessAway)
-      })
+      return {
+        ...controlOf(shards, setup, replicas),
+        ...{ config: shards.config, registry: shards.registry, metrics: shards.metrics },
+        run: () => Promise.race([shards.run(), failing]),
+        alive: () => shards.alive(),
+        stop: () => shards.stop(),
+        async prepareFor(next) {
+          const assigned = replicas.assign(workspacesByKey(next.workspaces), postgres.shards)
+          // While the database is away, the new configuration waits for it as the old one does.
+          await assigned.catch(unlessAway)
+        },
+      }
     },
     leave: () => within(LEAVE_MS, clock, replicas.leave()),
     async close() {
@@ -160,34 +161,32 @@ const partsOf = (app: App, { environment }: Setup): ControlOptions => ({
   ...{ journalPath: '', log: environment.log },
 })
 
-function runningOf(
+/** What commands ask, of all shards. */
+function controlOf(
   shards: Shards,
   setup: Setup,
-  elsewhere: (shard: number) => ShardClient,
-  failing: Promise<never>,
-  prepareFor: Running['prepareFor'],
-): Running {
+  replicas: Replicas,
+): Omit<ReturnType<typeof shardsAsOne>, 'journal'> & Pick<Running, 'journal'> {
   const here = (app: App): ShardClient =>
     clientOf((method, path, body = {}) =>
       answerOf({ question: `${method} ${path}`, body: JSON.stringify(body) }, partsOf(app, setup)),
     )
-  const all = () => new Map(shards.used.map((shard) => [shard, clientFor(shard)]))
+  const elsewhere = (shard: number): ShardClient =>
+    clientOf(async (method, path, body = {}) => {
+      const asked = { question: `${method} ${path}`, body: JSON.stringify(body) }
+      const { status, bytes } = await replicas.ask(shard, asked)
+      return { status, bytes: Buffer.from(bytes) }
+    })
   const clientFor = (shard: number) => {
     const app = shards.held.get(shard)
     return app ? here(app) : elsewhere(shard)
   }
-  const asOne = shardsAsOne({ all, shardOf: (workspace) => shards.shardOf(workspace) })
-  // Each shard has an instance of its own, and a command can name one.
-  const state = {
-    get: async (name: string) => [...shards.held.values()][0]?.journal.state.get(name),
-  }
-  return {
-    ...asOne,
-    ...{ config: shards.config, registry: shards.registry, metrics: shards.metrics },
-    journal: { ...asOne.journal, state },
-    run: () => Promise.race([shards.run(), failing]),
-    alive: () => shards.alive(),
-    stop: () => shards.stop(),
-    prepareFor,
-  }
+  const asOne = shardsAsOne({
+    all: () => new Map(shards.used.map((shard) => [shard, clientFor(shard)])),
+    shardOf: (workspace) => shards.shardOf(workspace),
+  })
+  // A command that names the instances of all shards is recognised in each of them.
+  const get = async (name: string) =>
+    name === 'instance' ? (await replicas.instances()).join(' ') : undefined
+  return { ...asOne, journal: { ...asOne.journal, state: { get } } }
 }

@@ -151,6 +151,17 @@ export class Replicas {
     })
   }
 
+  /** The instance ids of all shards: each names its own requests in the audit log of a workspace. */
+  async instances(): Promise<readonly string[]> {
+    const { schema } = this.#options
+    const rows = await this.#use((session) =>
+      session.query<{ value: string }>(
+        `SELECT DISTINCT value FROM ${schema}.state WHERE name = 'instance' ORDER BY value`,
+      ),
+    )
+    return rows.map(({ value }) => value)
+  }
+
   async view(): Promise<ReplicaView> {
     const { schema, termMs } = this.#options
     return this.#use(async (session) => {
