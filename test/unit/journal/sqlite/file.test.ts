@@ -444,9 +444,7 @@ describe('damage', () => {
       else mkdirSync(join(folder, 'state', 'spool', 'journal.db'), { recursive: true })
       await expect(open()).rejects.toMatchObject({
         code: 'journal_corrupt',
-        message: expect.stringContaining(
-          `2. Move ${path} aside, and ${path}-wal if it exists`,
-        ) as string,
+        message: expect.stringContaining(`2. Move ${path} aside, and ${path}-wal if it exists`) as string,
       })
       expect(readFileSync(path).equals(garbage)).toBe(true)
     },
