@@ -81,7 +81,7 @@ function journalOf(shards: ShardClients): AsOne['journal'] {
     storedDays: (after) => stepped(shards, after, (shard, from) => shard.storedDays(from)),
     replay: ({ after, until, ...query }) =>
       stepped(withWorkspace(shards, query.workspace), after, (shard, from = 0) =>
-        shard.replay({ ...query, after: from, until: placeOf(until)?.seq }),
+        shard.replay({ ...query, after: from, until: startOf(until)?.seq }),
       ),
   }
 }
@@ -109,18 +109,18 @@ function retriedOf(all: readonly Retried[]): Retried {
   return { count: sum(all.map(({ count }) => count)), left: [...left.values()] }
 }
 
-// Steps over one shard after the other. A place in all of them is a number, as one in a journal is:
+// Steps over one shard after the other. Where a step begins is a number, as in one journal:
 // the shard and the sequence number.
 
 const SEQS = 2 ** 46
 
-interface Place {
+interface Start {
   readonly shard: number
-  /** undefined: its start */
+  /** undefined: where that shard begins */
   readonly seq: number | undefined
 }
 
-function placeOf(packed: number | undefined): Place | undefined {
+function startOf(packed: number | undefined): Start | undefined {
   if (packed === undefined || packed === 0) return undefined
   const seq = packed % SEQS
   return { shard: Math.floor(packed / SEQS), seq: seq === 0 ? undefined : seq }
@@ -141,13 +141,13 @@ async function stepped<S extends Step>(
 ): Promise<S> {
   const clients = clientsOf(all)
   const numbers = [...clients.keys()]
-  const place = placeOf(after) ?? { shard: numbers[0] ?? 0, seq: undefined }
-  const client = clients.get(place.shard)
-  if (!client) throw new ConnectorError('misconfigured', `No workspace is in shard ${place.shard} any more`)
-  const step = await ask(client, place.seq)
-  const next = numbers[numbers.indexOf(place.shard) + 1]
+  const start = startOf(after) ?? { shard: numbers[0] ?? 0, seq: undefined }
+  const client = clients.get(start.shard)
+  if (!client) throw new ConnectorError('misconfigured', `No workspace is in shard ${start.shard} any more`)
+  const step = await ask(client, start.seq)
+  const next = numbers[numbers.indexOf(start.shard) + 1]
   const [shard, seq, until] =
-    step.more || next === undefined ? [place.shard, step.through, step.until] : [next, 0, 0]
+    step.more || next === undefined ? [start.shard, step.through, step.until] : [next, 0, 0]
   return {
     ...step,
     through: packed(shard, seq),

@@ -56,16 +56,16 @@ interface Replica {
   readonly running: Promise<void>
   readonly clock: ReturnType<typeof stoppable>
   readonly shared: Replicas
-  /** Its shards anew, as at a reload. */
+  /** Its shards once more, as at a reload. */
   readonly open: (startedAt?: number) => Shards
   stop(): Promise<void>
 }
 
 function start(holder: string, config = rig.config(), url = server.url(ROLE)): Replica {
   const clock = stoppable()
-  const place = { settings: { url }, schema: rig.schema, holder, termMs: LEASE_MS, clock }
-  const store = new PostgresStore({ ...place, log: logOf(rig.sentences) })
-  const shared = new Replicas(place)
+  const database = { settings: { url }, schema: rig.schema, holder, termMs: LEASE_MS, clock }
+  const store = new PostgresStore({ ...database, log: logOf(rig.sentences) })
+  const shared = new Replicas(database)
   void shared.live()
   const open = (startedAt?: number) =>
     new Shards({
@@ -206,7 +206,7 @@ given('the replicas of a daemon', () => {
     }
   })
 
-  it('one answers questions about its shards that the other got; nobody answers for a shard that is free', async () => {
+  it('one answers questions about its shards that the other got; a shard that is free gets no answer', async () => {
     const [one, two] = [start('one'), start('two')]
     await rig.until(() => heldBy(one, two).join(' ') === '2 2', 'two shards each')
     const [shard = 0] = [...two.shards.held.keys()]

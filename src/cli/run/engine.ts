@@ -97,14 +97,14 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
   await assertAlone(config)
   const { clock, log, random } = environment
   const holder = `${hostname()}-${randomDigits(random, 6)}`
-  const place = {
+  const database = {
     settings: postgresSettings(postgres),
     schema: postgres.schema,
     holder,
     termMs: postgres.lease,
   }
-  const store = new PostgresStore({ ...place, clock, log })
-  const replicas = new Replicas({ ...place, clock })
+  const store = new PostgresStore({ ...database, clock, log })
+  const replicas = new Replicas({ ...database, clock })
   log.info('This replica takes part in the work of its database', { replica: holder })
   let current: Shards | undefined
   const living = replicas.live(() => current?.isWell ?? true)

@@ -1,4 +1,4 @@
-// Which shard a workspace lies in. Chosen once, for good: its journal lies there.
+// The shard of a workspace, which is chosen once, for good: its journal is there.
 import { ConnectorError } from '../../core/errors.ts'
 
 export type ShardsByWorkspace = ReadonlyMap<string, number>
@@ -39,7 +39,7 @@ function shardOf(group: readonly string[], assigned: ShardsByWorkspace): number 
   if (other !== undefined)
     throw new ConnectorError(
       'config_invalid',
-      `workspaces: ${one} and ${other} have the same api_key, but lie in two shards of the journal (${shard} and ${assigned.get(other)}), which would each use the whole rate limit: give one of them a key of its own`,
+      `workspaces: ${one} and ${other} have the same api_key, but are in two shards of the journal (${shard} and ${assigned.get(other)}), which would each use the whole rate limit: give one of them a key of its own`,
     )
   return shard
 }

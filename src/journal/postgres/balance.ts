@@ -11,7 +11,7 @@ export interface Holdings {
   readonly live: readonly string[]
   /** the replica whose lease of a shard has not ended; absent: the shard is free */
   readonly holders: ReadonlyMap<number, string>
-  /** free for so long that whoever should have taken them cannot */
+  /** free for so long that another replica, which should have taken them, cannot */
   readonly overdue: ReadonlySet<number>
 }
 

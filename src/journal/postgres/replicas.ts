@@ -1,5 +1,5 @@
-// What the replicas of one schema share beside the journals: who lives, who holds which shard, where
-// each workspace lies, the reports of the shards, and questions for a shard of another replica.
+// What the replicas of one schema share beside the journals: which live, which holds a shard, the
+// shard of each workspace, the reports of the shards, and questions for a shard of another replica.
 import { within } from '../../core/clock.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
@@ -58,7 +58,7 @@ export interface ShardAnswer {
 
 /** Rows of replicas, and of questions, are deleted after this time. */
 const KEEP_MS = 3_600_000
-/** A holder does not begin to answer later: by then nobody waits. */
+/** A holder does not begin to answer later: the asker has given up then. */
 const ANSWERABLE_MS = 20_000
 /** The asker waits this long: less than a command waits for the replica that it reached. */
 const WAIT_MS = 25_000
@@ -121,7 +121,7 @@ export class Replicas {
   /**
    * The shard of each workspace, also of one that left the configuration; those that have none get
    * one. `groups`: names of workspaces, those with the same key together. Throws ConnectorError `config_invalid` if workspaces with the same
-   * key lie in two shards, or the schema is of another version.
+   * key are in two shards, or the schema is of another version.
    */
   async assign(groups: readonly (readonly string[])[], shards: number): Promise<ShardsByWorkspace> {
     const { schema, termMs } = this.#options

@@ -108,7 +108,7 @@ const migrations: readonly string[] = [
   -- Replicas that live: each reports several times within the time of a lease.
   CREATE TABLE $s.replicas (holder text PRIMARY KEY, seen_at timestamptz NOT NULL) WITH (fillfactor = 50);
 
-  -- Where the journal of a workspace lies, for good.
+  -- The shard of a workspace, for good.
   CREATE TABLE $s.assignments (workspace text PRIMARY KEY, shard integer NOT NULL);
 
   -- The status of each shard as its holder sees it, as JSON.
