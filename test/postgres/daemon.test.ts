@@ -1,4 +1,4 @@
-// The whole daemon with its journal in PostgreSQL: listener, control socket and reload of one replica,
+// The whole daemon with its journal in PostgreSQL: listener, control socket and reload of a replica,
 // and commands that reach shards through any replica.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// The replicas of a daemon on one PostgreSQL: they share the shards out, take over from one another,
-// and each reports on all of them. Two in one process, the mock's API, real leases of 3 s.
+// The replicas of a daemon on one PostgreSQL: equal shares, takeovers, and reports on all shards.
+// Two in one process, the API of the mock, real leases of 3 s.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'

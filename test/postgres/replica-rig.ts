@@ -1,4 +1,4 @@
-// What the replicas of a test share: one schema, the mock's API with four workspaces, and a receiver.
+// What the replicas of a test share: one schema, the API of the mock, four workspaces, a receiver.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from '../../src/app/environment.ts'
 import { configSchema } from '../../src/config/schema.ts'

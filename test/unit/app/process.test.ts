@@ -1,5 +1,5 @@
-// The shards of one replica over a database of the test: each shard's journal is a file, its lease a
-// word in memory.
+// The shards of one replica over a database of the test: the journal of each shard is a file, its
+// lease an entry in memory.
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Shards } from '../../../src/app/process.ts'

@@ -1,4 +1,4 @@
-// Several shards that a command sees as one: lists and counts put together, steps that name a shard.
+// Several shards that a command sees as one: lists and counts put together, steps that name one.
 import { describe, expect, it } from 'vitest'
 import type { Compared } from '../../../src/contracts/jobs.ts'
 import type { ReplayQuery } from '../../../src/contracts/journal.ts'
