@@ -1,5 +1,6 @@
 // A PostgreSQL of this machine for one test file, in a temporary folder, on a socket of that folder.
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -52,6 +53,8 @@ export interface PostgresServer {
   readonly url: (role?: string, database?: string) => string
   /** Another server with the data that this one has now, as a standby that will get no more. */
   copy(): Promise<PostgresServer>
+  /** It dies without a word, with all of its processes, and a new one recovers its data. */
+  crash(): Promise<void>
   /** As its superuser. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>
   stop(): Promise<void>
@@ -112,16 +115,14 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     write('server.key', tls.key)
   }
   if (standby) write('standby.signal', '')
-  const server = spawn(join(bin, 'postgres'), ['-D', data], { ...as, cwd: folder, stdio: 'ignore' })
+  const socket = join(folder, `.s.PGSQL.${port}`)
+  const launch = () => spawn(join(bin, 'postgres'), ['-D', data], { ...as, cwd: folder, stdio: 'ignore' })
+  const session = () =>
+    connected(() => new Client({ host: folder, port, user: 'owner', database: 'postgres' }), socket)
+  let server = launch()
   const kill = () => void server.kill('SIGQUIT')
   process.once('exit', kill)
-  const ended = new Promise<void>((resolve) => server.once('exit', () => resolve()))
-  const socket = join(folder, `.s.PGSQL.${port}`)
-  const client = await connected(
-    () => new Client({ host: folder, port, user: 'owner', database: 'postgres' }),
-    socket,
-  )
-  client.on('error', () => undefined)
+  let client = await session()
   return {
     folder,
     port,
@@ -129,9 +130,29 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     url: (role = 'owner', database = 'postgres') =>
       `postgres://${role}@localhost:${port}/${database}?host=${folder}`,
     copy: () => startPostgres({ copyOf: folder }),
+    async crash() {
+      const ended = once(server, 'exit')
+      server.kill('SIGKILL')
+      await ended
+      // Its other processes end when they miss it: until then a new one refuses to start.
+      for (let attempt = 0; attempt < 100; attempt++) {
+        server = launch()
+        const failed = once(server, 'exit').then(() => undefined)
+        const opening = session()
+        opening.catch(() => undefined)
+        const fresh = await Promise.race([failed, opening])
+        if (fresh) {
+          client = fresh
+          return
+        }
+        await sleep(100)
+      }
+      throw new Error('PostgreSQL did not start again')
+    },
     query: async <Row>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[],
     async stop() {
+      const ended = once(server, 'exit')
       await client.end().catch(() => undefined)
       server.kill('SIGINT')
       await ended
@@ -152,6 +173,8 @@ async function freePort(): Promise<number> {
 async function connected(make: () => Client, socket: string): Promise<Client> {
   for (let attempt = 0; ; attempt++) {
     const client = make()
+    // Its server is killed, or stops.
+    client.on('error', () => undefined)
     try {
       if (!existsSync(socket)) throw new Error('PostgreSQL has not made its socket')
       await client.connect()
