@@ -114,6 +114,7 @@ export function statusText(report: StatusReport, colours = false): string {
     sinkLines(report, ago, paint),
     journalLine(report) + gapLines(report) + findingLines(report) + warningLines(report, ago),
     ...jobLines(report),
+    ...shardLines(report, ago),
     `Auditferry ${printable(report.version)}, up ${up}, as of ${utcText(report.reported_at)}\n`,
   ].join('\n')
 }
@@ -227,6 +228,19 @@ function journalLine({ journal }: StatusReport): string {
   const left =
     unconfigured.length > 0 ? `\n  left the configuration: ${printable(unconfigured.join(', '))}` : ''
   return `JOURNAL  ${countText(entries, 'entries')} pending, ${sizeText(bytes)} of ${sizeText(capacity_bytes)}${paused ? ', reading is paused' : ''}; ${quarantined} quarantined, ${countText(gaps, 'possible gaps')}, ${countText(findings, 'findings')}${left}\n`
+}
+
+/** Only of a journal in PostgreSQL. */
+function shardLines({ shards = [], workspaces }: StatusReport, ago: Ago): string[] {
+  if (shards.length === 0) return []
+  const rows = shards.map(({ shard, holder, since, takeovers, here }) => [
+    ...[String(shard), holder === null ? 'none' : `${holder}${here ? ' (this one)' : ''}`],
+    ...[ago(since), String(takeovers)],
+  ])
+  const elsewhere = workspaces
+    .filter(({ replica }) => replica !== undefined)
+    .map(({ name, replica }) => `  ${printable(name)}: read by replica ${printable(replica ?? '')}\n`)
+  return [columns([['SHARD', 'REPLICA', 'SINCE', 'TAKEOVERS'], ...rows]) + elsewhere.join('')]
 }
 
 function gapLines({ workspaces }: StatusReport): string {

@@ -6,7 +6,7 @@ import { spanText, utcText } from '../words.ts'
 import { escapeHtml, isTrouble, unbroken } from './html.ts'
 import { backfillsHtml, deliveringHtml, readingHtml, replaysHtml } from './rows.ts'
 import { script } from './script.ts'
-import { configHtml, errorsHtml, mattersHtml } from './sections.ts'
+import { configHtml, errorsHtml, mattersHtml, shardsHtml } from './sections.ts'
 import { style } from './style.ts'
 import { tilesHtml } from './tiles.ts'
 
@@ -73,6 +73,7 @@ ${readingHtml(report, now)}
 ${deliveringHtml(report, now)}
 ${backfillsHtml(report.backfills)}
 ${replaysHtml(report.replays)}
+${shardsHtml(report.shards, now)}
 ${mattersHtml(report)}
 ${errorsHtml(report.errors, now)}
 ${configHtml(config)}</main>

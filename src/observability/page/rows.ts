@@ -120,11 +120,12 @@ function wellBeing(sources: readonly SourceStatus[]): string {
 }
 
 function workspaceHtml(workspace: WorkspaceStatus, open: boolean, now: number) {
-  const { name, sources } = workspace
+  const { name, sources, replica } = workspace
+  const elsewhere = replica === undefined ? '' : soft(`read by replica ${verbatim(replica)}`)
   const caption = `Sources of ${escapeHtml(name)}`
   const rows = sources.map((source) => sourceRow(source, workspace, now))
   return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
-<summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}</summary>
+<summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}${elsewhere}</summary>
 ${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
 }
 

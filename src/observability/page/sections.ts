@@ -1,6 +1,6 @@
 // The sections below the rows: what needs a person, the last errors, the configuration.
 import { countText, numberText } from '../words.ts'
-import type { FindingStatus, StatusReport, WarningStatus } from '../status.ts'
+import type { FindingStatus, ShardStatus, StatusReport, WarningStatus } from '../status.ts'
 import type { ErrorStatus } from '../recent.ts'
 import { agoHtml, escapeHtml, soft, tableHtml, verbatim } from './html.ts'
 
@@ -129,6 +129,44 @@ export function mattersHtml(report: StatusReport): string {
       ? `<ul class="matters">${items.join('\n')}</ul>`
       : '<p>Nothing: no part is blocked, failing or paused; no warning, no dead letter, nothing quarantined, no gap, no finding.</p>'
   return `<section aria-labelledby="matters"><h2 id="matters">Needs attention</h2>${inner}</section>`
+}
+
+const shardColumns = [
+  { label: 'Shard' },
+  { label: 'Replica' },
+  { label: 'Since' },
+  { label: 'Takeovers', number: true },
+]
+
+/** A report of another replica is this old at most, unless that one or the database is in trouble. */
+const FRESH_MS = 30_000
+
+function shardRow({ shard, holder, since, takeovers, here, reported_at }: ShardStatus, now: number) {
+  const who = here ? `${verbatim(holder ?? '')} ${soft('(this one)')}` : verbatim(holder ?? 'none')
+  const isOld = reported_at === null || now - Date.parse(reported_at) > FRESH_MS
+  const html =
+    reported_at === null ? 'no report of it yet' : `its last report came ${agoHtml(reported_at, now)}`
+  return {
+    key: `shard ${shard}`,
+    name: String(shard),
+    cells: [who, agoHtml(since, now), numberText(takeovers)],
+    notes: isOld ? [{ kind: 'fault', html } as const] : [],
+  }
+}
+
+/** '' if the journal is not in PostgreSQL. */
+export function shardsHtml(shards: readonly ShardStatus[] | undefined, now: number): string {
+  if (shards === undefined) return ''
+  const rows = shards.map((shard) => shardRow(shard, now))
+  const inner =
+    rows.length > 0
+      ? tableHtml({
+          caption: 'Shards of the journal and the replicas that hold them',
+          columns: shardColumns,
+          rows,
+        })
+      : '<p>Unknown until the database has answered.</p>'
+  return `<section aria-labelledby="shards"><h2 id="shards">Shards</h2>${inner}</section>`
 }
 
 const errorColumns = [

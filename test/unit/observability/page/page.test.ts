@@ -45,6 +45,45 @@ const unhindered = {
   gaps: 0,
 } as const
 
+/** Of a replica that holds one shard of three: another holds the second, and none the third. */
+const shared: StatusReport = {
+  ...calm,
+  workspaces: [...calm.workspaces, { name: 'globex', sources: [calmSource], replica: 'node-b-271828' }],
+  shards: [
+    {
+      ...{ shard: 1, holder: 'node-a-314159', epoch: 1, since: '2026-11-21T09:00:00.000Z', takeovers: 0 },
+      ...{ here: true, reported_at: '2026-11-21T10:00:00.000Z' },
+    },
+    {
+      ...{ shard: 2, holder: 'node-b-271828', epoch: 5, since: '2026-11-21T09:58:00.000Z', takeovers: 3 },
+      ...{ here: false, reported_at: '2026-11-21T09:58:30.000Z' },
+    },
+    { shard: 3, holder: null, epoch: 0, since: null, takeovers: 0, here: false, reported_at: null },
+  ],
+}
+
+describe('the shards of a journal in PostgreSQL', () => {
+  it('are on the page with their replicas, since when, takeovers, and the age of an old report', () => {
+    const page = renderPage(shared)
+    expect(unclosed(page)).toEqual([])
+    const text = textOf(page)
+    expect(text).toContain('1 node-a-314159 (this one) 60 min ago 0')
+    expect(text).toContain('2 node-b-271828 2 min ago 3')
+    expect(text).toContain('its last report came 2 min ago')
+    expect(text).toContain('3 none never 0 no report of it yet')
+    expect(text).toContain('globex well read by replica node-b-271828')
+    expect(textOf(renderPage(calm))).not.toContain('Shards')
+    expect(textOf(renderPage({ ...calm, shards: [] }))).toContain('Unknown until the database has answered.')
+  })
+
+  it('are in the text of `status`, with the workspaces that other replicas read', () => {
+    expect(statusText(shared)).toMatch(
+      /^SHARD +REPLICA +SINCE +TAKEOVERS\n1 +node-a-314159 \(this one\) +60 min ago +0\n2 +node-b-271828 +2 min ago +3\n3 +none +never +0\n {2}globex: read by replica node-b-271828\n/m,
+    )
+    expect(statusText(calm)).not.toContain('SHARD')
+  })
+})
+
 describe('the status page', () => {
   it('allows its own style and script by their hashes and nothing else', () => {
     const page = renderPage(calm)
