@@ -312,11 +312,18 @@ given('a connection that is lost', () => {
       await server.query('SELECT pg_reload_conf()')
     }
     await standbys('absent')
+    const probe = new Client(server.url())
+    await probe.connect()
+    const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     try {
+      // Its processes learn of the setting one after the other.
+      for (let i = 0; (await server.query(waiting)).length === 0; i++) {
+        void probe.query(`CREATE TABLE public.probe_${i} ()`)
+        await sleep(50)
+      }
       let isDone = false
       const appending = journal.append(part([spec(2)])).finally(() => (isDone = true))
-      const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-      await expect.poll(() => server.query(waiting)).toHaveLength(1)
+      await expect.poll(() => server.query(waiting)).toHaveLength(2)
       await sleep(500)
       expect(isDone).toBe(false)
       expect(journal.stats()).toMatchObject({ entries: 1 })
@@ -324,6 +331,7 @@ given('a connection that is lost', () => {
       expect(await appending).toMatchObject({ added: 1 })
     } finally {
       await standbys('')
+      await probe.end()
     }
   })
 

@@ -471,7 +471,7 @@ it.each([
     })
     expect(faults).toEqual([
       expect.stringMatching(
-        / was changed: it has more than the \d+ (stored bytes|bytes of lines) that its manifest allows$/,
+        / was changed: it has more than \d+ (stored bytes|bytes of lines), the size in its manifest$/,
       ),
     ])
   },
