@@ -20,7 +20,7 @@ import type { PostgresServer } from './server.ts'
 const ROLE = 'auditferry'
 const SCHEMA = 'replicas'
 const TOKEN = 'hec-token-that-nobody-may-see'
-export const WORKSPACES = Array.from({ length: 12 }, (_, i) => `firm-${i + 1}`)
+const WORKSPACES = Array.from({ length: 12 }, (_, i) => `firm-${i + 1}`)
 export const SHARDS = 6
 export const BATCH = 50
 /** Requests of each key in a minute: polling alone would send more. */
@@ -33,7 +33,7 @@ export interface Replica {
 }
 
 /** What arrived wrongly, and how often entries arrived again. */
-export interface Verdict {
+interface Verdict {
   readonly lost: number
   readonly twiceAtS3: number
   readonly twiceAtHec: number
