@@ -36,7 +36,7 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
     : [`quarantine: ${strange.length} of ${records.length} were no entry, such as ${strange[0]}`]
 }
 
-function judgeGaps({ scenario, mock }: World, { journal }: App): string[] {
+function judgeGaps({ scenario, mock, orders }: World, { journal }: App): string[] {
   // Behind an unreadable part, the next entry is looked for by time: that may skip something.
   if (scenario.faults.poison !== 0 || (scenario.faults.history_poison ?? 0) !== 0) return []
   const { gaps } = journal.stats()
@@ -44,8 +44,12 @@ function judgeGaps({ scenario, mock }: World, { journal }: App): string[] {
   const isDead = scenario.outages.deadCursorAt !== undefined
   // Nothing is known before a first entry that is malformed, so others of its own second may be missing.
   const startUs = scenario.start === 'earliest' ? 0 : (scenario.startAt - 6 * 3_600_000) * 1000
-  const isFirstMalformed = mock.entries().find(({ atUs }) => atUs >= startUs)?.defect !== undefined
-  const most = Number(isDead) + Number(isFirstMalformed)
+  // The same of a backfill.
+  const begins = orders && scenario.operator?.backfills === true ? [startUs, orders.span.fromUs] : [startUs]
+  const malformed = begins.filter(
+    (fromUs) => mock.entries().find(({ atUs }) => atUs >= fromUs)?.defect !== undefined,
+  )
+  const most = Number(isDead) + malformed.length
   return gaps <= most ? [] : [`gaps: ${gaps} are reported, at most ${most} may: nothing is missing`]
 }
 
