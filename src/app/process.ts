@@ -64,8 +64,8 @@ const STOP_MS = 5_000
 
 const texts = {
   failed:
-    'The database of the journal failed this replica, which tries again: shards that it does not hold wait',
-  blocked: 'The database of the journal refuses this replica, which tries again',
+    'The database of the journal does not answer. It is asked again, and this replica takes no further shards until then',
+  blocked: 'The database of the journal refuses this replica. It is asked again automatically',
 }
 
 export class Shards {

@@ -164,7 +164,11 @@ function journalMetrics({ gauge }: Makers) {
 function shardMetrics({ counter, gauge }: Makers) {
   return {
     held: gauge('shard_held', '1 if this replica holds the shard, 0 if not', 'shard'),
-    epoch: gauge('shard_epoch', 'How often the shard was acquired, by any replica; only if held', 'shard'),
+    epoch: gauge(
+      'shard_epoch',
+      'How often the shard was acquired, by any replica; only of shards that this replica holds',
+      'shard',
+    ),
     takeovers: counter(
       'shard_takeovers_total',
       'Shards that this replica acquired because the lease of another ended without being released',

@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     ],
     [
       { config: { journal: { postgres: { url: 'postgres://user:password@db/audit' } } } },
-      'config.journal.postgres.url stands in the clear, and would in a ConfigMap',
+      'config.journal.postgres.url is the secret itself, and would end up in a ConfigMap',
     ],
     [
       { config: { journal: { postgres } }, persistence: { existingClaim: 'a' } },
@@ -149,11 +149,11 @@ describe.skipIf(missing !== undefined).each(helms)('under %s', (helm) => {
     ],
     [
       { config: { sinks: [{ name: 'a', type: 'splunk_hec', token: 'secret' }] } },
-      'config.sinks[0].token stands in the clear',
+      'config.sinks[0].token is the secret itself',
     ],
     [
       { config: { workspaces: [{ ...workspace, api_key: 'plain' }] } },
-      'config.workspaces[0].api_key stands in the clear, and would in a ConfigMap',
+      'config.workspaces[0].api_key is the secret itself, and would end up in a ConfigMap',
     ],
     [
       { config: { workspaces: [{ ...workspace, api_key: '${file:/run/secrets/auditferry/other}' }] } },

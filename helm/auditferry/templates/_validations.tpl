@@ -64,7 +64,7 @@
 {{- end }}
 {{- with $postgres }}
 {{- if and .url (not (contains "${" (toString .url))) }}
-{{- $faults = append $faults (printf "config.journal.postgres.url stands in the clear, and would in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $v.secrets.mountPath) }}
+{{- $faults = append $faults (printf "config.journal.postgres.url is the secret itself, and would end up in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $v.secrets.mountPath) }}
 {{- end }}
 {{- else }}
 {{- with ($c.journal | default dict).path }}
@@ -89,13 +89,13 @@
 {{- end }}
 {{- range $key := list "token" "secret_access_key" }}
 {{- if and (kindIs "map" $sink) (hasKey $sink $key) (not (contains "${" (get $sink $key | toString))) }}
-{{- $faults = append $faults (printf "config.sinks[%d].%s stands in the clear, and would in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $i $key $v.secrets.mountPath) }}
+{{- $faults = append $faults (printf "config.sinks[%d].%s is the secret itself, and would end up in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $i $key $v.secrets.mountPath) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- range $i, $workspace := $c.workspaces }}
 {{- if and (kindIs "map" $workspace) $workspace.api_key (not (contains "${" (toString $workspace.api_key))) }}
-{{- $faults = append $faults (printf "config.workspaces[%d].api_key stands in the clear, and would in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $i $v.secrets.mountPath) }}
+{{- $faults = append $faults (printf "config.workspaces[%d].api_key is the secret itself, and would end up in a ConfigMap: put it into a Secret and write ${file:%s/KEY}" $i $v.secrets.mountPath) }}
 {{- end }}
 {{- end }}
 {{- $prefix := printf "%s/" (trimSuffix "/" $v.secrets.mountPath) }}

@@ -10,7 +10,7 @@ import type { Chunk } from '../rules/chunk-cache.ts'
 import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts'
 import type { Address } from '../rules/chunk.ts'
 import type { ChunkSize } from '../rules/pruning.ts'
-import { chunksOf, fitting } from '../rules/slicing.ts'
+import { BatchBuilder, chunksOf } from '../rules/slicing.ts'
 import type { StreamIds } from '../rules/streams.ts'
 import type { Queries } from './connection.ts'
 import type { Pending } from './pending.ts'
@@ -104,38 +104,22 @@ export class ChunkStore {
     until: Seq,
     limits: TakeLimits & Partial<LoneLimits>,
   ): Promise<Batch | TooLarge | undefined> {
-    const { loneBytes = Infinity, maxEntries, maxBytes } = limits
-    const slices: ChunkSlice[] = []
-    let next = from
-    let bytes = 0
+    const { loneBytes = Infinity } = limits
+    const builder = new BatchBuilder(from, until, limits)
     let read: readonly Chunk[] = []
-    while (next <= until && next - from < maxEntries) {
+    while (!builder.isFull) {
+      const { next, isEmpty } = builder
       const known = this.#cache.find(next) ?? read.find(({ first, last }) => first <= next && next <= last)
       if (known === undefined) {
-        const left = { entries: maxEntries - (next - from), bytes: maxBytes - bytes }
+        const left = { entries: builder.leftEntries, bytes: builder.leftBytes }
         const sizes = await this.#sizes(queries, next, until)
         const [lone] = sizes
-        if (next === from && lone && isLone(lone) && lone.payload > loneBytes)
-          return { rawBytes: lone.payload }
-        read = await this.#read(queries, within(sizes, left, next === from))
+        if (isEmpty && lone && isLone(lone) && lone.payload > loneBytes) return { rawBytes: lone.payload }
+        read = await this.#read(queries, within(sizes, left, isEmpty))
         if (read.length === 0) break
-        continue
-      }
-      const chunk = this.#cache.touch(known)
-      const { entries } = chunk.slice
-      const start = next - chunk.first
-      const end = Math.min(entries.count, until - chunk.first + 1, start + maxEntries - (next - from))
-      const memory = maxBytes - bytes
-      const whole = end - start === entries.count && chunk.payload <= memory
-      const { index, taken } = whole
-        ? { index: end, taken: chunk.payload }
-        : fitting(entries, start, end, memory, next === from)
-      bytes += taken
-      if (index > start) slices.push({ ...chunk.slice, firstSeq: next, entries: entries.slice(start, index) })
-      next += index - start
-      if (index < end) break
+      } else if (!builder.add(this.#cache.touch(known))) break
     }
-    return next === from ? undefined : { first: from, last: next - 1, count: next - from, slices }
+    return builder.batch
   }
 
   /** One entry, with its chunk. */

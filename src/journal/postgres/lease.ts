@@ -113,7 +113,10 @@ export class Lease {
   }
 
   #end(why: string): ConnectorError {
-    this.#lost ??= new ConnectorError('lease_lost', `Shard ${this.shard} is not held any more: ${why}`)
+    this.#lost ??= new ConnectorError(
+      'lease_lost',
+      `This process no longer holds shard ${this.shard}: ${why}`,
+    )
     this.#ended.abort()
     return this.#lost
   }

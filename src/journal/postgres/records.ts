@@ -10,7 +10,7 @@ import type {
 import type { Quarantined } from '../../contracts/source.ts'
 import { epochDay } from '../../core/time.ts'
 import { idBytes, timeBytes } from '../rules/chunk.ts'
-import { bundlesOf, entriesOf } from '../rules/dead-letters.ts'
+import { bundlesOf, deadLetterOf, entriesOf } from '../rules/dead-letters.ts'
 import type { DeadLetterRow } from '../rules/dead-letters.ts'
 import { addAccounts } from './accounts.ts'
 import type { Queries } from './connection.ts'
@@ -85,19 +85,7 @@ export async function deadLetters(
   query: DeadLetterQuery,
 ): Promise<DeadLetter[]> {
   const rows = await deadLetterRows(queries, core, query)
-  return rows.map((row) => ({
-    id: row.id,
-    sink: row.sink,
-    seq: row.seq,
-    stream: core.streams.stream(row.source),
-    entryId: row.entry_id.toString(),
-    time: row.time.toString(),
-    type: row.type,
-    code: row.code,
-    reason: row.reason,
-    deadLetteredAt: row.dead_lettered_at,
-    bytes: row.bytes,
-  }))
+  return rows.map((row) => deadLetterOf(row, core.streams.stream(row.source)))
 }
 
 async function deadLetterRows(

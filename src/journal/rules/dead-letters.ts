@@ -7,6 +7,8 @@ import {
   TRANSACTION_ENTRIES,
   columnsOf,
 } from '../../contracts/entries.ts'
+import type { DeadLetter } from '../../contracts/records.ts'
+import type { Stream } from '../../contracts/source.ts'
 
 /** A dead letter as stored, without its bytes. */
 export interface DeadLetterRow {
@@ -26,6 +28,13 @@ export interface DeadLetterRow {
   bytes: number
   replay: number
 }
+
+/** A dead letter for operators. */
+export const deadLetterOf = (row: DeadLetterRow, stream: Stream): DeadLetter => ({
+  ...{ id: row.id, sink: row.sink, seq: row.seq, stream },
+  ...{ entryId: row.entry_id.toString(), time: row.time.toString(), type: row.type },
+  ...{ code: row.code, reason: row.reason, deadLetteredAt: row.dead_lettered_at, bytes: row.bytes },
+})
 
 /** Dead letters of one sink and stream, up to one chunk. */
 interface DeadLetterBundle {

@@ -1,6 +1,9 @@
 // Cuts entries to limits: new ones into chunks, stored ones into batches.
 import { TRANSACTION_BYTES, TRANSACTION_ENTRIES } from '../../contracts/entries.ts'
 import type { Entries } from '../../contracts/entries.ts'
+import type { Batch, ChunkSlice, TakeLimits } from '../../contracts/journal.ts'
+import type { Seq } from '../../core/sequence.ts'
+import type { Chunk } from './chunk-cache.ts'
 import { pack } from './chunk.ts'
 
 /** The end of the chunk that begins at `from`: nearly always the end of the page chunk. */
@@ -25,9 +28,70 @@ export function* chunksOf(entries: Entries): Generator<Entries> {
   }
 }
 
+/** A batch in the making: slices of consecutive chunks from `from` on, as far as the limits allow. */
+export class BatchBuilder {
+  readonly #from: Seq
+  readonly #until: Seq
+  readonly #limits: TakeLimits
+  readonly #slices: ChunkSlice[] = []
+  #next: Seq
+  #bytes = 0
+
+  constructor(from: Seq, until: Seq, limits: TakeLimits) {
+    this.#from = from
+    this.#until = until
+    this.#limits = limits
+    this.#next = from
+  }
+
+  /** of the entry that comes next */
+  get next(): Seq {
+    return this.#next
+  }
+
+  get isEmpty(): boolean {
+    return this.#next === this.#from
+  }
+
+  get isFull(): boolean {
+    return this.#next > this.#until || this.leftEntries <= 0
+  }
+
+  get leftEntries(): number {
+    return this.#limits.maxEntries - (this.#next - this.#from)
+  }
+
+  get leftBytes(): number {
+    return this.#limits.maxBytes - this.#bytes
+  }
+
+  /** Takes what fits of the chunk that holds the next entry. False: nothing after that fits. */
+  add({ first, payload, slice }: Chunk): boolean {
+    const { entries } = slice
+    const start = this.#next - first
+    const end = Math.min(entries.count, this.#until - first + 1, start + this.leftEntries)
+    const whole = end - start === entries.count && payload <= this.leftBytes
+    const { index, taken } = whole
+      ? { index: end, taken: payload }
+      : fitting(entries, start, end, this.leftBytes, this.isEmpty)
+    if (index > start)
+      this.#slices.push({ ...slice, firstSeq: this.#next, entries: entries.slice(start, index) })
+    this.#bytes += taken
+    this.#next += index - start
+    return index === end
+  }
+
+  /** Undefined: nothing was added. */
+  get batch(): Batch | undefined {
+    if (this.isEmpty) return undefined
+    const [first, last] = [this.#from, this.#next - 1]
+    return { first, last, count: last - first + 1, slices: this.#slices }
+  }
+}
+
 /**
  * The end of what fits of entries [start, end) into `memory` bytes, and its size; an entry that is
- * `alone` always fits.
+ * `alone` always fits. @internal
  */
 export function fitting(entries: Entries, start: number, end: number, memory: number, alone: boolean) {
   let taken = 0

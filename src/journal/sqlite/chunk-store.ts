@@ -9,7 +9,7 @@ import { ChunkCache, chunkOf } from '../rules/chunk-cache.ts'
 import type { Chunk } from '../rules/chunk-cache.ts'
 import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts'
 import type { Address, Put } from '../rules/chunk.ts'
-import { fitting } from '../rules/slicing.ts'
+import { BatchBuilder } from '../rules/slicing.ts'
 import { corrupt } from './database.ts'
 import type { Streams } from './streams.ts'
 
@@ -89,30 +89,16 @@ export class ChunkStore {
   slice(from: Seq, until: Seq, limits: LoneLimits): Batch | TooLarge | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits): Batch | undefined
   slice(from: Seq, until: Seq, limits: TakeLimits & Partial<LoneLimits>): Batch | TooLarge | undefined {
-    const slices: ChunkSlice[] = []
-    let next = from
-    let bytes = 0
     const { loneBytes = Infinity } = limits
-    while (next <= until && next - from < limits.maxEntries) {
-      const lone = this.#loneBytes(next)
-      if (next === from && lone > loneBytes) return { rawBytes: lone }
-      if (next > from && lone > limits.maxBytes - bytes) break
-      const chunk = this.#chunkAt(next, lone)
-      if (chunk === undefined) break
-      const { entries } = chunk.slice
-      const start = next - chunk.first
-      const end = Math.min(entries.count, until - chunk.first + 1, start + limits.maxEntries - (next - from))
-      const memory = limits.maxBytes - bytes
-      const whole = end - start === entries.count && chunk.payload <= memory
-      const { index, taken } = whole
-        ? { index: end, taken: chunk.payload }
-        : fitting(entries, start, end, memory, next === from)
-      bytes += taken
-      if (index > start) slices.push({ ...chunk.slice, firstSeq: next, entries: entries.slice(start, index) })
-      next += index - start
-      if (index < end) break
+    const builder = new BatchBuilder(from, until, limits)
+    while (!builder.isFull) {
+      const lone = this.#loneBytes(builder.next)
+      if (builder.isEmpty && lone > loneBytes) return { rawBytes: lone }
+      if (!builder.isEmpty && lone > builder.leftBytes) break
+      const chunk = this.#chunkAt(builder.next, lone)
+      if (chunk === undefined || !builder.add(chunk)) break
     }
-    return next === from ? undefined : { first: from, last: next - 1, count: next - from, slices }
+    return builder.batch
   }
 
   /** One entry, with its chunk. */

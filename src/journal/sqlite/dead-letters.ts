@@ -5,7 +5,7 @@ import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import type { Rejected, Acknowledgement } from '../../contracts/journal.ts'
 import type { Amount, DeadLetter, DeadLetterQuery } from '../../contracts/records.ts'
 import { idBytes, timeBytes } from '../rules/chunk.ts'
-import { bundlesOf, entriesOf } from '../rules/dead-letters.ts'
+import { bundlesOf, deadLetterOf, entriesOf } from '../rules/dead-letters.ts'
 import type { DeadLetterRow } from '../rules/dead-letters.ts'
 import { explaining, putChunks } from './append.ts'
 import type { Core } from './core.ts'
@@ -34,19 +34,7 @@ export class DeadLetters {
   }
 
   list(query: DeadLetterQuery): DeadLetter[] {
-    return this.#rows(query).map((row) => ({
-      id: row.id,
-      sink: row.sink,
-      seq: row.seq,
-      stream: this.#core.streams.stream(row.source),
-      entryId: row.entry_id.toString(),
-      time: row.time.toString(),
-      type: row.type,
-      code: row.code,
-      reason: row.reason,
-      deadLetteredAt: row.dead_lettered_at,
-      bytes: row.bytes,
-    }))
+    return this.#rows(query).map((row) => deadLetterOf(row, this.#core.streams.stream(row.source)))
   }
 
   raw(id: number): Buffer | undefined {

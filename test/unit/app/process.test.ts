@@ -161,7 +161,7 @@ describe('a replica', () => {
 
   test('loses one shard and works on with the others; it takes it again when it is free', async () => {
     await until(isHolding(2), 'both shards')
-    broken.set(1, new ConnectorError('lease_lost', 'Shard 1 is not held any more'))
+    broken.set(1, new ConnectorError('lease_lost', 'This process no longer holds shard 1'))
     rig.mock.add({})
     await until(isHolding(1), 'the loss')
     expect([...shards.held.keys()]).toEqual([2])
@@ -204,7 +204,13 @@ test('a database that does not answer at the start is asked again; the status sa
     'PostgreSQL at db:5432/audit is not available: ECONNREFUSED',
   )
   start()
-  await until(() => said('The database of the journal failed this replica').length === 1, 'a word')
+  await until(
+    () =>
+      said(
+        'The database of the journal does not answer. It is asked again, and this replica takes no further shards until then',
+      ).length === 1,
+    'a word',
+  )
   const { ok, summary, workspaces } = shards.registry.status()
   expect({ ok, workspaces, alive: await shards.alive() }).toEqual({ ok: false, workspaces: [], alive: true })
   expect(summary).toMatch(/^PostgreSQL at db:5432\/audit is not available: ECONNREFUSED/)
