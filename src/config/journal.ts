@@ -29,14 +29,17 @@ const boundsOf = (journal: Config['journal']) => ({
   maxEntryBytes: journal.limits.max_entry_bytes,
 })
 
-/** The control socket and the spool have names that begin with it: the journal's, where it is a file. */
+/**
+ * The control socket and the spool have names that begin with it: the journal's, where it is a file,
+ * else in a folder of this replica.
+ */
 export function basePath({ journal }: Pick<Config, 'journal'>): string {
   const { path, postgres } = journal
   if (postgres === undefined) return path
   const { host, port, database } = addressOf(postgres.url.reveal())
   const place = JSON.stringify([host, port, database, postgres.schema])
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 8)
-  return join(tmpdir(), `auditferry-${digest}`)
+  return join(tmpdir(), `auditferry-${digest}`, 'replica')
 }
 
 /** Where the journal is, for people. */

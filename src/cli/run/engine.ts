@@ -1,6 +1,9 @@
 // What runs behind the listener and the control socket: one app with its journal in a file, or the
 // shards that this replica holds of a journal in PostgreSQL.
+import { lstatSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import { dirname } from 'node:path'
 import { openApp } from '../../app/app.ts'
 import type { App } from '../../app/app.ts'
 import { retryWantedDeadLetters } from '../../app/delivery.ts'
@@ -15,6 +18,7 @@ import { shardsAsOne } from '../../control/shards.ts'
 import type { ShardClient } from '../../control/shards.ts'
 import { randomDigits, within } from '../../core/clock.ts'
 import { ConnectorError, isRetried } from '../../core/errors.ts'
+import { folderFault, ownerCalls, ownerFault } from '../../core/file-owners.ts'
 import { PostgresStore } from '../../journal/postgres/open.ts'
 import { Replicas } from '../../journal/postgres/replicas.ts'
 import { checkApart } from '../../journal/sqlite/open.ts'
@@ -94,7 +98,7 @@ async function assertJournalThere({ journal }: App): Promise<void> {
 const LEAVE_MS = 1_000
 
 async function openShards({ config, environment }: Setup, postgres: PostgresConfig): Promise<Engine> {
-  await assertAlone(config)
+  await claimFolder(config)
   const { clock, log, random } = environment
   const holder = `${hostname()}-${randomDigits(random, 6)}`
   const database = {
@@ -145,9 +149,18 @@ function unlessAway(error: unknown): void {
   if (!isRetried(error)) throw error
 }
 
-/** The control socket and the spool would be those of both. */
-async function assertAlone(config: Config): Promise<void> {
+/**
+ * The folder of the control socket and the spool: every user may write where it is, so it may be
+ * somebody else's. Two replicas with the same one would share both.
+ */
+async function claimFolder(config: Config): Promise<void> {
   const base = basePath(config)
+  const folder = dirname(base)
+  // Where it cannot be made, what needs it says so.
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch(() => undefined)
+  const calls = ownerCalls(lstatSync)
+  const unsafe = ownerFault(folder, calls) ?? folderFault(folder, calls)
+  if (unsafe !== undefined) throw new ConnectorError('misconfigured', unsafe)
   if ((await connectControl(base)) === undefined) return
   throw new ConnectorError(
     'misconfigured',

@@ -1,9 +1,13 @@
 // Commands with a journal in PostgreSQL while no daemon answers: they say what they need, and open nothing.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runProgram } from '../../../src/cli/program.ts'
+import { openEngine } from '../../../src/cli/run/engine.ts'
+import { knownConfig } from '../../../src/cli/shared/config-file.ts'
+import { quietEnvironment } from '../../../src/cli/shared/environment.ts'
 import { configOrAddress } from '../../../src/cli/shared/journal.ts'
 import { basePath } from '../../../src/config/journal.ts'
 import { openContext } from './context.ts'
@@ -35,7 +39,7 @@ async function run(...args: string[]) {
   return { code, ...heard() }
 }
 
-const socket = /\/auditferry-[0-9a-f]{8}\.sock/
+const socket = /\/auditferry-[0-9a-f]{8}\/replica\.sock/
 
 describe('a command that needs the journal', () => {
   test.each([
@@ -91,6 +95,36 @@ test('validate names the database, connects to nothing, and warns that it has no
   expect(code).toBe(0)
   expect(stdout).toContain('journal PostgreSQL at db.example.com:5432/audit, schema auditferry (not opened)')
   expect(stderr).toContain('unencrypted')
+})
+
+describe('a replica refuses a folder for its control socket and spool', () => {
+  /** Its place for temporary files is `folder`. */
+  function setup() {
+    vi.stubEnv('TMPDIR', folder)
+    const { context, stop } = openContext()
+    const config = knownConfig(file, context)
+    const environment = quietEnvironment(config, context)
+    const base = basePath(config)
+    mkdirSync(dirname(base))
+    return { base, start: () => openEngine({ config, environment }, undefined, stop.signal) }
+  }
+  afterEach(() => vi.unstubAllEnvs())
+
+  test('that every user may write to', async () => {
+    const { base, start } = setup()
+    chmodSync(dirname(base), 0o777)
+    await expect(start()).rejects.toThrow(
+      `the folder ${dirname(base)} can be written by every user of this machine`,
+    )
+  })
+
+  test('that another process has', async () => {
+    const { base, start } = setup()
+    const other = createServer((_, response) => response.end('{}'))
+    await new Promise<void>((resolve) => other.listen(`${base}.sock`, resolve))
+    await expect(start()).rejects.toThrow('Another process of this machine works on the same database')
+    other.close()
+  })
 })
 
 describe('journal migrate', () => {

@@ -138,7 +138,7 @@ describe('the names of the control socket and the spool begin', () => {
 
   test('in the folder of temporary files with PostgreSQL, by database and schema', () => {
     const one = base(at('postgres://ferry:one@db/audit'))
-    expect(one).toMatch(new RegExp(`^${join(tmpdir(), 'auditferry-')}[0-9a-f]{8}$`))
+    expect(one).toMatch(new RegExp(`^${join(tmpdir(), 'auditferry-')}[0-9a-f]{8}/replica$`))
     expect(base(at('postgresql://other:two@db:5432/audit', ', shards: 2, lease: 1m'))).toBe(one)
     const others = [
       ...['postgres://ferry:one@db2/audit', 'postgres://ferry:one@db:5433/audit'],
