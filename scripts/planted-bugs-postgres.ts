@@ -270,4 +270,23 @@ export const postgresBugs: readonly PlantedBug[] = [
     ],
     says: /waited in vain/,
   },
+  {
+    name: 'a request is not cut when its lease ends',
+    invariant: '10: a lost lease stops that shard only',
+    edits: [
+      {
+        file: 'src/app/app.ts',
+        find: 'ended(journal.leaseEnd)',
+        replace: 'ended(undefined)',
+      },
+    ],
+    tests: [
+      {
+        file: 'test/postgres/process.test.ts',
+        title:
+          'one that its database does not answer cuts what it sends when its leases end, since others may send it then',
+      },
+    ],
+    says: /waited in vain/,
+  },
 ]

@@ -261,7 +261,7 @@ class Running {
   }
 
   async #runAll(): Promise<void> {
-    const { config, mode, readings, readers, sinkDeliveries, jobs, environment } = this.#parts
+    const { config, mode, readings, readers, sinkDeliveries, jobs, environment, journal } = this.#parts
     const { signal } = this.#stopping
     logStart(config, sinkDeliveries, environment, mode)
     const reading = readers.map(async (reader) => {
@@ -284,7 +284,8 @@ class Running {
     const work = Promise.all(loops).then(() => undefined)
     this.#ended = Promise.allSettled(loops)
     try {
-      await Promise.race([work, pruning.then(() => work), guarding.then(() => work)])
+      const ending = ended(journal.leaseEnd)
+      await Promise.race([work, pruning.then(() => work), guarding.then(() => work), ending])
     } catch (error) {
       // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
       // as it may.
@@ -360,6 +361,15 @@ class Running {
       log.info('Stopped: everything read is delivered; unfinished jobs continue at the next start', more)
     else log.info('Stopped: everything is delivered')
   }
+}
+
+/** Rejects with the reason of the abort. */
+function ended(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = () => reject(signal?.reason as Error)
+    if (signal?.aborted === true) end()
+    else signal?.addEventListener('abort', end, { once: true })
+  })
 }
 
 /** Sources and destinations: names, types and hosts, no secrets. */

@@ -30,6 +30,8 @@ export interface Journal
    * undefined: it would. A cheap check.
    */
   lost(): Promise<string | undefined>
+  /** Aborted, for the reason `lease_lost`, once another process may use this shard; absent: none can. */
+  readonly leaseEnd?: AbortSignal
   /**
    * Drops acknowledged chunks over `keepDeliveredBytes` and keys older than `keepKeysMs`; a bounded
    * step, true if more is left.

@@ -16,6 +16,7 @@ import { noPostgres, startPostgres } from './server.ts'
 import type { PostgresServer } from './server.ts'
 
 const LEASE_MS = 3_000
+const HOUR_MS = 3_600_000
 
 const why = noPostgres()
 const given = why === undefined ? describe : describe.skip
@@ -244,6 +245,29 @@ given('the replicas of a daemon', () => {
       // A counter that fell would look like a restart.
       const all = 'auditferry_sink_entries_total{sink="siem",outcome="accepted"} 40'
       await rig.until(async () => (await one.shards.metrics.render()).includes(all), 'the counter')
+    } finally {
+      await Promise.all(replicas.splice(0).map((replica) => replica.stop()))
+      await proxy.close()
+    }
+  })
+
+  it('one that its database does not answer cuts what it sends when its leases end, since others may send it then', async () => {
+    const proxy = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), ROLE)
+    try {
+      rig.silence()
+      const config = rig.config()
+      // It asks the journal nothing while it sends.
+      const workspaces = config.workspaces.map((each) => ({
+        ...each,
+        audit: each.audit && { ...each.audit, interval: HOUR_MS },
+      }))
+      const one = start('one', { ...config, workspaces }, proxy.url)
+      await rig.until(() => rig.underWay() === 4, 'a request of each shard')
+      const refusedAt = Date.now()
+      proxy.refuse()
+      await rig.until(() => rig.underWay() === 0, 'the cut')
+      expect(Date.now() - refusedAt).toBeLessThan(LEASE_MS + 500)
+      await rig.until(() => one.shards.held.size === 0, 'the end of the leases')
     } finally {
       await Promise.all(replicas.splice(0).map((replica) => replica.stop()))
       await proxy.close()

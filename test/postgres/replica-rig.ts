@@ -1,10 +1,12 @@
 // What the replicas of a test share: one schema, the API of the mock, four workspaces, a receiver.
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from '../../src/app/environment.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { Transport } from '../../src/contracts/platform.ts'
 import type { Clock } from '../../src/core/clock.ts'
+import { ConnectorError } from '../../src/core/errors.ts'
 import { migrate } from '../../src/journal/postgres/schema.ts'
 import { openMock } from '../../src/mock/mock.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -37,8 +39,16 @@ export async function openReplicaRig(server: PostgresServer) {
   const sentences: string[] = []
   let isPoisonous = true
   let isDown = false
+  let isSilent = false
+  let underWay = 0
 
   const receiver: Transport = async (request, signal) => {
+    if (isSilent) {
+      underWay++
+      await once(signal, 'abort')
+      underWay--
+      throw new ConnectorError('unreachable', 'the request was cut')
+    }
     const text = Buffer.from(request.body ?? []).toString()
     if (isDown) return reply(503, { text: 'Server is busy', code: 9 })
     const events = text.split('{"time":').slice(1)
@@ -65,6 +75,10 @@ export async function openReplicaRig(server: PostgresServer) {
     heal: () => void (isPoisonous = false),
     /** The receiver takes nothing. */
     shut: (shut: boolean) => void (isDown = shut),
+    /** The receiver answers no more. */
+    silence: () => void (isSilent = true),
+    /** requests that it has not answered */
+    underWay: () => underWay,
     deliveredOnce: () => copies().every((count) => count === 1),
     addEntries(each = 5) {
       for (const name of NAMES) for (let i = 0; i < each; i++) mock.add({}, name)

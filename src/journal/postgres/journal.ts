@@ -45,6 +45,7 @@ import { StateTable, reportWorkspaces, writeState } from './state.ts'
 
 export class PostgresJournal implements Journal {
   readonly state: State
+  readonly leaseEnd: AbortSignal
   readonly #core: Core
   readonly #lease: Lease
   readonly #arrivals = new Arrivals()
@@ -55,6 +56,7 @@ export class PostgresJournal implements Journal {
     this.#core = core
     this.#lease = lease
     this.#pruning = new Pruning(core)
+    this.leaseEnd = lease.signal
     lease.signal.addEventListener('abort', () => this.#arrivals.wake(), { once: true })
   }
 

@@ -74,7 +74,7 @@ export class Lease {
     return this.#options.holder
   }
 
-  /** Aborted when the lease is lost or released. */
+  /** Aborted when the lease is lost or released; the reason is the error of later calls. */
   get signal(): AbortSignal {
     return this.#ended.signal
   }
@@ -117,7 +117,7 @@ export class Lease {
       'lease_lost',
       `This process no longer holds shard ${this.shard}: ${why}`,
     )
-    this.#ended.abort()
+    this.#ended.abort(this.#lost)
     return this.#lost
   }
 
