@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The program: checks the Node version, then passes arguments, environment, signals and exit code
 // between the process and the commands.
-import type { CommandContext } from './cli/shared/world.ts'
+import type { CommandContext } from './cli/shared/context.ts'
 import type { Log } from './core/log.ts'
 
 const needed = [22, 19] as const

@@ -25,8 +25,8 @@ import {
 } from './shared/jobs.ts'
 import type { JobTexts } from './shared/jobs.ts'
 import { isKnown } from './shared/names.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 export interface BackfillCommandOptions {
   readonly config?: string

@@ -13,7 +13,7 @@ import { columns } from './shared/terminal.ts'
 import { configFile } from './shared/config-file.ts'
 import { writeExport } from './shared/export-file.ts'
 import { reachDaemon } from './shared/journal.ts'
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 interface Section {
   readonly title: string

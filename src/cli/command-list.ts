@@ -34,7 +34,7 @@ import type { ApiOptions } from './api/api.ts'
 import type { DemoOptions } from './demo.ts'
 import type { MockCommandOptions } from './mock.ts'
 import type { VerifyCommandOptions } from './verify.ts'
-import type { CommandContext } from './shared/world.ts'
+import type { CommandContext } from './shared/context.ts'
 
 export interface CommandSpec {
   readonly name: string

@@ -1,5 +1,5 @@
 // `completion`: a script for shell completion, generated from the command list.
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 /** A command for completion: its full name, such as `dead-letters list`, and what may follow. */
 export interface CompletedCommand {

@@ -7,8 +7,8 @@ import { starterText } from '../config/starter.ts'
 import { eachOnce, twiceFault } from '../core/units.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 export async function configPrint(
   context: CommandContext,

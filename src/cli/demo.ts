@@ -14,8 +14,8 @@ import { disk } from '../platform/disk.ts'
 import { runDaemon, withErrorReport } from './run/daemon.ts'
 import { references } from './shared/config-file.ts'
 import { realEnvironment } from './shared/environment.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 /** Busy at any hour, so that entries flow within seconds. */
 const ENTRIES_PER_HOUR = 10_800

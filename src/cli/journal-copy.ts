@@ -15,8 +15,8 @@ import { references } from './shared/config-file.ts'
 import { quietEnvironment } from './shared/environment.ts'
 import { postgresSettings } from './shared/postgres.ts'
 import type { PostgresConfig } from './shared/postgres.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 interface JournalCopyOptions {
   /** files */

@@ -7,8 +7,8 @@ import { addressOf, databaseText, urlFault } from '../journal/postgres/address.t
 import { SCHEMA_VERSION, migrate } from '../journal/postgres/schema.ts'
 import { configFile, knownConfig } from './shared/config-file.ts'
 import { postgresSettings } from './shared/postgres.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 interface MigrateCommandOptions {
   readonly config?: string

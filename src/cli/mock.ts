@@ -9,7 +9,7 @@ import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
 import { faultNames, faults, readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
 import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { systemClock } from '../platform/clock.ts'
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 export interface MockCommandOptions {
   readonly port: number

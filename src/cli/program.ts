@@ -4,7 +4,7 @@ import { ConfigFaults } from '../config/faults.ts'
 import { bugLine, ConnectorError } from '../core/errors.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
-import { exitCodeOf, exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodeOf, exitCodes, type CommandContext } from './shared/context.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
 /** Defined here because it needs the list of all commands. */

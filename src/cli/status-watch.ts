@@ -5,7 +5,7 @@ import { ConnectorError } from '../core/errors.ts'
 import type { StatusReport } from '../observability/status.ts'
 import { spanText, utcText } from '../observability/words.ts'
 import { showContent } from './shared/export-file.ts'
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 /** Result of one query: a report, or the message that explains its absence. */
 export type Look =

@@ -6,7 +6,7 @@ import { configFile } from './shared/config-file.ts'
 import { showContent } from './shared/export-file.ts'
 import { reachDaemon } from './shared/journal.ts'
 import { isKnown } from './shared/names.ts'
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 interface TapOptions {
   readonly config?: string

@@ -15,7 +15,7 @@ import { systemClock } from '../platform/clock.ts'
 import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
 import { instanceOf, quietEnvironment } from './shared/environment.ts'
-import { exitCodes, type CommandContext } from './shared/world.ts'
+import { exitCodes, type CommandContext } from './shared/context.ts'
 
 interface ValidateOptions {
   readonly config?: string

@@ -22,8 +22,8 @@ import type { Span, Verified } from '../sinks/s3/verify/verify.ts'
 import { configFile, knownConfig } from './shared/config-file.ts'
 import { proxyOf } from './shared/environment.ts'
 import { unknownName } from './shared/names.ts'
-import { exitCodes } from './shared/world.ts'
-import type { CommandContext } from './shared/world.ts'
+import { exitCodes } from './shared/context.ts'
+import type { CommandContext } from './shared/context.ts'
 
 export interface VerifyCommandOptions extends VerifyPlaceOptions {
   readonly publicKey: readonly string[]

@@ -8,7 +8,7 @@ import { assistantLimits } from '../../sources/assistant/assistant.ts'
 import type { Ask } from '../../sources/http/client.ts'
 import { formOf } from '../../sources/http/form.ts'
 import type { FormPart } from '../../sources/http/form.ts'
-import type { CommandContext } from '../shared/world.ts'
+import type { CommandContext } from '../shared/context.ts'
 import type { Operation, Parameter } from './operations.ts'
 
 export interface Given {

@@ -2,7 +2,7 @@
 import { numberText, sizeText } from '../../observability/words.ts'
 import { writeExport } from '../shared/export-file.ts'
 import { columns } from '../shared/terminal.ts'
-import type { CommandContext } from '../shared/world.ts'
+import type { CommandContext } from '../shared/context.ts'
 import type { RecordOptions } from './selection.ts'
 
 /** Default limit of `list`. */

@@ -2,7 +2,7 @@
 import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
 import { areKnown, areAllKnown, type NameFilter } from '../shared/names.ts'
-import { exitCodes, type CommandContext } from '../shared/world.ts'
+import { exitCodes, type CommandContext } from '../shared/context.ts'
 
 export interface RecordOptions {
   readonly config?: string

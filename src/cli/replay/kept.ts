@@ -12,7 +12,7 @@ import { DAY_MS, DAY_US, dayText, isoFromUs } from '../../core/time.ts'
 import { isCaughtUp } from '../../observability/status.ts'
 import type { StatusReport } from '../../observability/status.ts'
 import { countText } from '../../observability/words.ts'
-import type { CommandContext } from '../shared/world.ts'
+import type { CommandContext } from '../shared/context.ts'
 import { keyOf } from './plan.ts'
 import type { Only, PlannedDay, ReplayChoice, ReplayPlan } from './plan.ts'
 

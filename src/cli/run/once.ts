@@ -8,8 +8,8 @@ import { MINUTE_MS } from '../../core/time.ts'
 import type { StatusReport } from '../../observability/status.ts'
 import type { Environment } from '../../app/environment.ts'
 import { realEnvironment } from '../shared/environment.ts'
-import type { CommandContext } from '../shared/world.ts'
-import { exitCodes } from '../shared/world.ts'
+import type { CommandContext } from '../shared/context.ts'
+import { exitCodes } from '../shared/context.ts'
 
 /** How often the progress is checked. */
 const LOOK_MS = 100

@@ -14,8 +14,8 @@ import { runDaemon, withErrorReport } from './daemon.ts'
 import { realEnvironment } from '../shared/environment.ts'
 import { reloading } from './reload.ts'
 import { type Once, reportOnce, runOnce } from './once.ts'
-import type { CommandContext } from '../shared/world.ts'
-import { exitCodes } from '../shared/world.ts'
+import type { CommandContext } from '../shared/context.ts'
+import { exitCodes } from '../shared/context.ts'
 
 interface RunOptions {
   readonly config?: string

@@ -6,7 +6,7 @@ import { examineConfig } from '../../config/load.ts'
 import type { References } from '../../config/references.ts'
 import type { Config } from '../../config/schema.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 const inCheckout = './config/auditferry.yaml'
 const installed = '/etc/auditferry/auditferry.yaml'

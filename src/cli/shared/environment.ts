@@ -11,7 +11,7 @@ import { disk } from '../../platform/disk.ts'
 import { type LogOptions, openLog } from '../../observability/log.ts'
 import { connectSocket } from '../../platform/sockets.ts'
 import { openTransport } from '../../platform/transport.ts'
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 /** `to`: destination of the log, by default standard error. */
 export function realEnvironment(config: Config, context: CommandContext, to?: LogOptions['to']): Environment {

@@ -1,7 +1,7 @@
 // Writes content to standard output or a new file for its owner only. Never overwrites a file.
 import { open, unlink } from 'node:fs/promises'
 import { ConnectorError, errnoOf, isDiskFull, isReaderGone } from '../../core/errors.ts'
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 function cannot(path: string, error: unknown): ConnectorError {
   const code = errnoOf(error, 'unknown error')

@@ -4,7 +4,7 @@ import type { JobSpan } from '../../contracts/jobs.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 /** Epoch µs; NaN if invalid. A day means its start, `24h` means 24 hours before `nowMs`. */
 function instantUs(text: string, nowMs: number): number {

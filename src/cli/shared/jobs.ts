@@ -10,8 +10,8 @@ import { secondText } from '../../core/time.ts'
 import { countText, waitText } from '../../observability/words.ts'
 import { reachDaemon } from './journal.ts'
 import { areKnown } from './names.ts'
-import { exitCodes } from './world.ts'
-import type { CommandContext } from './world.ts'
+import { exitCodes } from './context.ts'
+import type { CommandContext } from './context.ts'
 
 const POLL_MS = 1_000
 const LINE_MS = 10_000

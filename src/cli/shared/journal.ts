@@ -21,7 +21,7 @@ import { openLog } from '../../observability/log.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { configFile, knownConfig, references } from './config-file.ts'
 import type { NameLists } from './names.ts'
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 export interface OpenJournal {
   readonly journal: OperatorJournal

@@ -1,5 +1,5 @@
 // Checks names from the command line; an unknown one is reported with the names that exist.
-import type { CommandContext } from './world.ts'
+import type { CommandContext } from './context.ts'
 
 /** From a configuration, a status report or the journal. */
 interface Named {

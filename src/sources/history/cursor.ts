@@ -61,15 +61,14 @@ export interface HistoryCursor {
   /** live reading has read everything before this instant once; null: it has not finished yet */
   polledTo: number | null
   live: RangeRead | null
-  /** of lookback; stored cursors use this name */
-  sweep: RangeRead | null
+  lookback: RangeRead | null
   /** spans to be read for the first time, oldest first */
   todo: RangeRead[]
   /** UTC day (start, epoch ms) to its last complete read and the time of its requests, ms */
   rereads: Record<string, readonly [readAt: number, tookMs: number]>
   troubles: Trouble[]
   /** `backfill`: for all of the past; stored cursors use that name */
-  widths: { live: Width; sweep: Width; backfill: Width }
+  widths: { live: Width; lookback: Width; backfill: Width }
   /** elements instead of events, as seen in answers; absent: none */
   sightings?: StoredSightings
   /** epoch ms of the next poll */
@@ -125,11 +124,11 @@ export function freshHistoryCursor(now: number, startMs: number, boundaryAt: num
     openDay: today,
     polledTo: null,
     live: null,
-    sweep: null,
+    lookback: null,
     todo: startAt < today ? [rangeReadOver(startAt, today, now)] : [],
     rereads: {},
     troubles: [],
-    widths: { live: freshWidth(), sweep: freshWidth(), backfill: freshWidth() },
+    widths: { live: freshWidth(), lookback: freshWidth(), backfill: freshWidth() },
     dueAt: now,
     serverBehindMs: 0,
     headUs: 0,
@@ -156,16 +155,19 @@ export function openHistoryCursor(cursor: Cursor, workspace: string, source: Sou
   return openStored(cursor, { workspace, source, isWhole, upgrade })
 }
 
-/** Drops what an earlier build of 0.1.0 stored about failing windows. */
-function upgrade(fields: Fields): Fields {
-  const { live, sweep, todo, widths } = fields
+/** 0.1.0 had another name for the lookback; an earlier build of it stored more about failing windows. */
+function upgrade({ sweep, ...fields }: Fields): Fields {
+  const { live, lookback = sweep, todo, widths } = fields
   return {
     ...fields,
     live: upgradedRangeRead(live),
-    sweep: upgradedRangeRead(sweep),
+    lookback: upgradedRangeRead(lookback),
     todo: Array.isArray(todo) ? todo.map(upgradedRangeRead) : todo,
     widths: Object.fromEntries(
-      Object.entries(fieldsOf(widths) ?? {}).map(([name, width]) => [name, upgradedWidth(width)]),
+      Object.entries(fieldsOf(widths) ?? {}).map(([name, width]) => [
+        name === 'sweep' ? 'lookback' : name,
+        upgradedWidth(width),
+      ]),
     ),
   }
 }
@@ -225,12 +227,12 @@ function isWhole(fields: Fields): fields is Fields & HistoryCursor {
     typeof fields['timeless'] === 'boolean' &&
     ['v1To', 'v2From', 'polledTo'].every((name) => isNullOr(fields[name], Number.isFinite)) &&
     isNullOr(fields['live'], isRangeRead) &&
-    isNullOr(fields['sweep'], isRangeRead) &&
+    isNullOr(fields['lookback'], isRangeRead) &&
     isListOf(fields['todo'], isRangeRead) &&
     isListOf(fields['troubles'], isTrouble) &&
     (fields['sightings'] === undefined || isSightings(fields['sightings'])) &&
     fieldsOf(fields['rereads']) !== undefined &&
     Object.values(fields['rereads'] as object).every((read) => isListOf(read, Number.isFinite)) &&
-    ['live', 'sweep', 'backfill'].every((name) => isWidth(widths?.[name]))
+    ['live', 'lookback', 'backfill'].every((name) => isWidth(widths?.[name]))
   )
 }

@@ -34,9 +34,9 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
     kind,
     dueAt > now ? dueAt : Math.max(dueAt, client.announce(priorityOf[kind])),
   ]
-  const { live, sweep, todo } = cursor
+  const { live, lookback, todo } = cursor
   const others: readonly Due[] = [
-    when('lookback', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
+    when('lookback', lookback ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity)),
     when('todo', todo.length > 0 ? now : Infinity),
     when('trouble', troubleDueAt(cursor, now)),
   ]
@@ -58,10 +58,10 @@ export function planOf(options: HistoryOptions, cursor: HistoryCursor): Plan {
  */
 export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind | undefined {
   const now = options.clock.now()
-  const { live, polledTo, sweep, todo } = cursor
+  const { live, polledTo, lookback, todo } = cursor
   if (todo.length > 0) return 'todo'
   if (live || polledTo === null) return 'live'
-  if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'lookback'
+  if (lookback || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now) return 'lookback'
   return troubleDueAt(cursor, now) <= now ? 'trouble' : undefined
 }
 
@@ -141,8 +141,10 @@ export function taskOf(options: HistoryOptions, cursor: HistoryCursor, kind: Kin
       return { kind, priority, rangeRead: (cursor.live ??= beginLive(cursor, now)), width: widths.live }
     case 'lookback': {
       const day = nextReread(options, cursor, now)?.day
-      if (day !== undefined) cursor.sweep ??= rangeReadOver(day, day + DAY_MS, now)
-      return cursor.sweep ? { kind, priority, rangeRead: cursor.sweep, width: widths.sweep } : undefined
+      if (day !== undefined) cursor.lookback ??= rangeReadOver(day, day + DAY_MS, now)
+      return cursor.lookback
+        ? { kind, priority, rangeRead: cursor.lookback, width: widths.lookback }
+        : undefined
     }
     case 'todo': {
       const rangeRead = cursor.todo[0]
@@ -186,7 +188,7 @@ export function endRangeRead(
   const { clock, intervalMs, reporter } = options
   const now = clock.now()
   recordRead(options, cursor, rangeRead, now)
-  if (kind === 'lookback') cursor.sweep = null
+  if (kind === 'lookback') cursor.lookback = null
   if (kind === 'todo') cursor.todo = cursor.todo.filter((other) => other !== rangeRead)
   if (kind === 'live') {
     cursor.live = null

@@ -43,7 +43,7 @@ export function adoptBoundary(cursor: HistoryCursor, options: HistoryOptions): v
   const now = options.clock.now()
   // Each read may be past days that change their version, the live one even past the open day.
   if (cursor.live) cursor.live = rangeReadOver(cursor.live.from, cursor.live.to, now)
-  cursor.sweep = null
+  cursor.lookback = null
   if (from >= to) return
   // An existing read may be anywhere in it, so all of it is read again; dedup removes repeats.
   cursor.todo = [...cursor.todo, rangeReadOver(from, to, now)].sort((a, b) => a.at - b.at)

@@ -1,5 +1,5 @@
 // A command context that records its output.
-import type { CommandContext } from '../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../src/cli/shared/context.ts'
 
 export function openContext() {
   const said = { stdout: '', stderr: '' }

@@ -1,7 +1,7 @@
 // `status --watch` without an answer: before the daemon runs, while it restarts, and for good.
 import { expect, test } from 'vitest'
 import { type Look, watchStatus } from '../../../src/cli/status-watch.ts'
-import type { CommandContext } from '../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../src/cli/shared/context.ts'
 import { ConnectorError } from '../../../src/core/errors.ts'
 import { openRegistrySetup } from '../observability/registry-setup.ts'
 import { openContext } from './context.ts'

@@ -1,7 +1,7 @@
 // What `list` prints of dead letters and quarantine, and whether it says that there are more.
 import { expect, test } from 'vitest'
 import { showList, Sums } from '../../../../src/cli/records/list.ts'
-import type { CommandContext } from '../../../../src/cli/shared/world.ts'
+import type { CommandContext } from '../../../../src/cli/shared/context.ts'
 
 async function shown(found: number, limit: number, json: boolean) {
   const reported = { stdout: '', stderr: '' }

@@ -39,7 +39,7 @@ describe('a boundary', () => {
 
   test('that does not move changes nothing', () => {
     const live = { ...rangeReadOver(TODAY, START, START), at: START - HOUR }
-    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START), v1To: day(2) })
+    const cursor = cursorOf({ live, lookback: rangeReadOver(day(1), TODAY, START), v1To: day(2) })
     const before = structuredClone(cursor)
     adoptBoundary(cursor, optionsOf(day(10)))
     expect(cursor).toEqual(before)
@@ -73,10 +73,10 @@ describe('a boundary', () => {
 
   test('that moves restarts passes under way: either may be behind days that change', () => {
     const live = { ...rangeReadOver(day(1), START, START - HOUR), at: TODAY }
-    const cursor = cursorOf({ live, sweep: rangeReadOver(day(1), TODAY, START) })
+    const cursor = cursorOf({ live, lookback: rangeReadOver(day(1), TODAY, START) })
     adoptBoundary(cursor, optionsOf(TODAY))
     expect(cursor.live).toEqual(rangeReadOver(day(1), START, START))
-    expect(cursor.sweep).toBeNull()
+    expect(cursor.lookback).toBeNull()
     const idle = cursorOf()
     adoptBoundary(idle, optionsOf(TODAY))
     expect(idle.live).toBeNull()

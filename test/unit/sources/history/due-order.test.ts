@@ -64,12 +64,12 @@ const taskOver = (
 
 describe('the order of due reads', () => {
   const todo = [rangeReadOver(TODAY - 20 * DAY, TODAY - 10 * DAY, START)]
-  const sweep = rangeReadOver(YESTERDAY, TODAY, START)
+  const lookback = rangeReadOver(YESTERDAY, TODAY, START)
 
   test('is live reading, then lookback, then the backlog, then unreadable windows', () => {
-    const all = { dueAt: START, sweep, todo, troubles: [trouble(START)] }
+    const all = { dueAt: START, lookback, todo, troubles: [trouble(START)] }
     const kinds: string[] = []
-    for (const done of [{}, { dueAt: START + HOUR }, { sweep: null }, { todo: [] }]) {
+    for (const done of [{}, { dueAt: START + HOUR }, { lookback: null }, { todo: [] }]) {
       Object.assign(all, done)
       const { cursor, options } = open(all)
       const [kind, dueAt] = nextDue(options, cursor)
@@ -90,7 +90,7 @@ describe('the order of due reads', () => {
   test('continues a pass under way, whenever the next one is due', () => {
     const live = open({ live: rangeReadOver(TODAY, START, START) })
     expect(nextDue(live.options, live.cursor)).toEqual(['live', START])
-    const again = open({ sweep })
+    const again = open({ lookback })
     expect(nextDue(again.options, again.cursor)).toEqual(['lookback', START])
   })
 
@@ -98,7 +98,7 @@ describe('the order of due reads', () => {
     const later = () => START + MINUTE
     const client = { freeAt: later, announce: later } as unknown as HistoryOptions['client']
     const priorities: [Task['kind'], Partial<HistoryCursor>][] = [
-      ['lookback', { sweep }],
+      ['lookback', { lookback }],
       ['todo', { todo }],
       ['trouble', { troubles: [trouble(START)] }],
     ]
@@ -115,7 +115,7 @@ describe('the order of due reads', () => {
       freeAt: () => START + MINUTE,
       announce: () => START,
     } as unknown as HistoryOptions['client']
-    const { cursor, options } = open({ dueAt: START, sweep }, { client })
+    const { cursor, options } = open({ dueAt: START, lookback }, { client })
     expect(nextDue(options, cursor)).toEqual(['lookback', START])
   })
 
@@ -218,7 +218,7 @@ describe('a day is read again', () => {
       const rangeRead = taskOf(opened.options, opened.cursor, 'lookback')?.rangeRead
       if (!rangeRead || days.includes(rangeRead.from)) break
       days.push(rangeRead.from)
-      opened.cursor.sweep = null
+      opened.cursor.lookback = null
       opened.cursor.rereads[rangeRead.from] = [START, 0]
     }
     return days.map((day) => (TODAY - day) / DAY)
@@ -323,14 +323,18 @@ describe('the end of a pass', () => {
         todo: rangeReadOver(TODAY - 9 * DAY, YESTERDAY, START),
         trouble: rangeReadOver(TODAY - 25 * DAY, TODAY - 24 * DAY, START),
       }
-      const { cursor, options } = open({ live: walks.live, sweep: walks.lookback, todo: [past, walks.todo] })
+      const { cursor, options } = open({
+        live: walks.live,
+        lookback: walks.lookback,
+        todo: [past, walks.todo],
+      })
       endRangeRead(options, cursor, {
         kind,
         priority: 'live',
         rangeRead: walks[kind],
         width: cursor.widths.live,
       })
-      return [cursor.live !== null, cursor.sweep !== null, cursor.todo.length]
+      return [cursor.live !== null, cursor.lookback !== null, cursor.todo.length]
     }
     expect(left('live')).toEqual([false, true, 2])
     expect(left('lookback')).toEqual([true, false, 2])

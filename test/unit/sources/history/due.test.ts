@@ -101,9 +101,9 @@ test('a day of which only the end was read does not count as read again', () => 
 })
 
 test('another version restarts its lookback', () => {
-  const { cursor, options } = openCursor({ sweep: rangeReadOver(TODAY - DAY, TODAY, START) })
+  const { cursor, options } = openCursor({ lookback: rangeReadOver(TODAY - DAY, TODAY, START) })
   adoptBoundary(cursor, { ...options, version: 'v1' })
-  expect(cursor.sweep).toBeNull()
+  expect(cursor.lookback).toBeNull()
 })
 
 test('a step forward forgets the failures of the window before', () => {

@@ -112,9 +112,9 @@ test('the last days are read again, the youngest most often, and late events are
   await harness.live(START + HOUR)
   harness.asked()
   await harness.live(START + DAY)
-  const sweeps = harness.asked().filter(({ from, to }) => to - from === DAY + 2 * SECOND)
+  const lookbacks = harness.asked().filter(({ from, to }) => to - from === DAY + 2 * SECOND)
   const perDay = new Map<number, number>()
-  for (const { from } of sweeps) {
+  for (const { from } of lookbacks) {
     const day = (from + SECOND - TODAY) / DAY
     perDay.set(day, (perDay.get(day) ?? 0) + 1)
   }
@@ -296,14 +296,15 @@ test('a cursor that an earlier build stored between failing windows is read on f
   const harness = await openHistoryHarness()
   const rangeRead = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
   const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
+  const stored = { ...rangeRead, failures: 2, stuck: 3, doubts: 1 }
   const earlier = {
     ...freshHistoryCursor(START + 2 * DAY, START, START),
-    todo: [{ ...rangeRead, failures: 2, stuck: 3, doubts: 1 }],
+    ...{ lookback: undefined, sweep: stored, todo: [stored] },
     widths: { live: width, sweep: width, backfill: width },
   }
-  const { todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
-  expect(todo).toEqual([{ ...rangeRead, failures: 0, proofs: 0, elsewhere: 0 }])
-  expect(widths.live).toEqual(freshWidth())
+  const { lookback, todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
+  expect([lookback, ...todo]).toEqual(Array(2).fill({ ...rangeRead, failures: 0, proofs: 0, elsewhere: 0 }))
+  expect(widths).toEqual({ live: freshWidth(), lookback: freshWidth(), backfill: freshWidth() })
   expect(() => harness.source.plan(JSON.stringify(earlier))).not.toThrow()
 })
 

@@ -207,23 +207,23 @@ it('waiting requests go in the order of their priorities, and in order of arriva
   }
   const all = [
     ask('job', 'job'),
-    ask('sweep 1', 'lookback'),
+    ask('lookback 1', 'lookback'),
     ask('live 1', 'live'),
-    ask('sweep 2', 'lookback'),
+    ask('lookback 2', 'lookback'),
     ask('live 2', 'live'),
   ]
   await driven(clock, Promise.all(all))
-  expect(order).toEqual(['live 1', 'live 2', 'sweep 1', 'sweep 2', 'job'])
+  expect(order).toEqual(['live 1', 'live 2', 'lookback 1', 'lookback 2', 'job'])
 })
 
 it('live reading gets a permit at once however long a lookback waits', async () => {
   const clock = new VirtualClock(START)
   const rateLimiter = open(8, clock)
   for (let i = 0; i < 6; i++) await pass(rateLimiter, clock, 'lookback')
-  const sweep = rateLimiter.acquire('lookback', never)
+  const lookback = rateLimiter.acquire('lookback', never)
   await settled()
   expect(await pass(rateLimiter, clock, 'live')).toBe(START)
-  await driven(clock, sweep)
+  await driven(clock, lookback)
 })
 
 it('lookback leaves a quarter of the limit unused, a backfill two fifths', async () => {
@@ -234,12 +234,12 @@ it('lookback leaves a quarter of the limit unused, a backfill two fifths', async
     await pass(rateLimiter, clock, 'job')
     backfills++
   }
-  let sweeps = backfills
+  let lookbacks = backfills
   while (rateLimiter.freeAt('lookback') <= clock.now()) {
     await pass(rateLimiter, clock, 'lookback')
-    sweeps++
+    lookbacks++
   }
-  expect([backfills, sweeps]).toEqual([36, 45])
+  expect([backfills, lookbacks]).toEqual([36, 45])
   for (let i = 0; i < 15; i++) expect(await pass(rateLimiter, clock, 'live')).toBe(START)
 })
 
