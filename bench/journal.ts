@@ -9,23 +9,28 @@ import { COLUMNS, Entries } from '../src/contracts/entries.ts'
 import type { Append, Journal } from '../src/contracts/journal.ts'
 import type { Log } from '../src/core/log.ts'
 
-const PAGE = 1000
+export const PAGE = 1000
 const ENTRY_BYTES = 350
 const START_US = 1_760_000_000_000_000
 const STEP_US = 86_400
-const DAY_MS = 86_400_000
-const millions = (count: number) => `${(count / 1e6).toFixed(count < 1e6 ? 1 : 0)} M`
+export const DAY_MS = 86_400_000
+export const millions = (count: number) => `${(count / 1e6).toFixed(count < 1e6 ? 1 : 0)} M`
 
-const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => quiet }
+export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => quiet }
 
 /** Pages of a feed: a million entries a day, random ids, times ascending. Made outside of what is measured. */
-class Feed {
+export class Feed {
   #count = 0
+  readonly #startUs: number
   readonly #template = Buffer.from(
     `{"id":"${'0'.repeat(36)}","timestamp":"2026-01-31T00:00:00.000000","type":"user:create_query","user":"`
       .padEnd(ENTRY_BYTES - 2, 'x')
       .concat('"}'),
   )
+
+  constructor(startUs = START_US) {
+    this.#startUs = startUs
+  }
 
   page(): Append {
     const bytes = Buffer.allocUnsafeSlow(PAGE * ENTRY_BYTES)
@@ -45,7 +50,7 @@ class Feed {
       ].join('-')
       bytes.write(id, at + 7, 'latin1')
       columns.set([at, at + ENTRY_BYTES, at + 7, at + 43, at + 58, at + 84, 0, 0], i * COLUMNS)
-      times[i] = START_US + this.#count++ * STEP_US
+      times[i] = this.#startUs + this.#count++ * STEP_US
     }
     return {
       stream: { workspace: 'acme', source: 'audit' },
@@ -59,7 +64,7 @@ class Feed {
   }
 
   get nowMs(): number {
-    return (START_US + this.#count * STEP_US) / 1000
+    return (this.#startUs + this.#count * STEP_US) / 1000
   }
 }
 
@@ -71,7 +76,7 @@ function writtenBytes(): number {
   }
 }
 
-interface Cost {
+export interface Cost {
   seconds: number
   cpuSeconds: number
   bytes: number
@@ -86,11 +91,12 @@ async function measured(cost: Cost, work: () => Promise<unknown>): Promise<void>
   cost.bytes += writtenBytes() - bytes
 }
 
-const nothing = (): Cost => ({ seconds: 0, cpuSeconds: 0, bytes: 0 })
+export const nothing = (): Cost => ({ seconds: 0, cpuSeconds: 0, bytes: 0 })
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
+export const median = (values: number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN
 
-function line(name: string, entries: number, costs: Cost[], best?: number): number {
+export function line(name: string, entries: number, costs: Cost[], best?: number): number {
   const rate = median(costs.map(({ seconds }) => entries / seconds))
   const cpu = median(costs.map(({ cpuSeconds }) => (cpuSeconds / entries) * 1e6))
   const bytes = median(costs.map((cost) => cost.bytes / entries))
@@ -101,7 +107,7 @@ function line(name: string, entries: number, costs: Cost[], best?: number): numb
   return rate
 }
 
-async function settleAll(journal: Journal): Promise<void> {
+export async function settleAll(journal: Journal): Promise<void> {
   for (;;) {
     const batch = await journal.take('archive', { maxEntries: 1000, maxBytes: 2 ** 20 })
     if (batch === undefined) return
@@ -110,12 +116,12 @@ async function settleAll(journal: Journal): Promise<void> {
   }
 }
 
-async function pruneAll(journal: Journal): Promise<void> {
+export async function pruneAll(journal: Journal): Promise<void> {
   while (await journal.prune()) continue
 }
 
-/** Appends `pages`, `group` at a time; what is owed is settled and pruned outside of the measure. */
-async function appendPages(journal: Journal, feed: Feed, pages: number, cost: Cost): Promise<void> {
+/** Appends `pages`, `group` at a time; what is pending is settled and pruned outside of the measure. */
+export async function appendPages(journal: Journal, feed: Feed, pages: number, cost: Cost): Promise<void> {
   const group = 50
   for (let done = 0; done < pages; done += group) {
     const parts = Array.from({ length: Math.min(group, pages - done) }, () => feed.page())

@@ -4,6 +4,7 @@ import { run as endToEnd } from './end-to-end.ts'
 import { run as gzip } from './gzip.ts'
 import { run as history } from './history.ts'
 import { run as journal } from './journal.ts'
+import { run as postgres } from './postgres.ts'
 import { run as relp } from './relp.ts'
 import { run as s3 } from './s3.ts'
 import { run as sinks } from './sinks.ts'
@@ -13,6 +14,7 @@ import { run as workspaces } from './workspaces.ts'
 const benches = {
   splitter,
   journal,
+  postgres,
   gzip,
   sinks,
   s3: () => s3(),

@@ -12,7 +12,7 @@ import { lastChunk } from './step.ts'
 import type { HistoryOptions, Parts, Step, Task } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
 import { failed, needsOtherWindow, isTooLong, prove, refused } from './trouble.ts'
-import { isRefused, readInUnits } from './unit.ts'
+import { endRefused, isRefused, readInUnits } from './unit.ts'
 import { boundaryOf, checkVersions, openVersions, withRead } from './version.ts'
 import type { VersionStore } from './version.ts'
 import { windowOf } from './window.ts'
@@ -132,6 +132,8 @@ export class HistoryRange implements Source {
       reading = yield* readInUnits(step, window, 'job', undefined)
     } catch (error) {
       if (!isRefused(error)) throw error
+      const early = endRefused(step, window, error)
+      if (early) throw early
       if (task.kind === 'trouble') yield* refused(step, task, window, error)
       else yield skipRefused(step, task, window)
       return

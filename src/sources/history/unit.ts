@@ -4,6 +4,7 @@ import type { Priority } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, dayStart } from '../../core/time.ts'
+import { withNextStep } from '../http/reply.ts'
 import { restart } from './cursor.ts'
 import type { HistoryCursor } from './cursor.ts'
 import type { Parts, Step } from './step.ts'
@@ -142,6 +143,23 @@ export function passedAt(
 ): readonly [reported: number, unreported: number] {
   const reported = Math.floor((now - serverBehindMs) / SECOND_MS) * SECOND_MS - 2 * SECOND_MS
   return [reported, reported - UNKNOWN_CLOCK_MS]
+}
+
+/**
+ * A refused window of the past that ends about now: not where it lies, but its end may be the reason,
+ * and soon is not any more. Returns the error that says so, otherwise undefined.
+ */
+export function endRefused(
+  { cursor, options }: Step,
+  { to }: Window,
+  error: ConnectorError,
+): ConnectorError | undefined {
+  const [, passed] = passedAt(cursor, options.clock.now())
+  if (to <= passed) return undefined
+  return withNextStep(
+    error,
+    'perhaps because its end is in the future by the clock of the server; nothing is skipped, and it is requested again',
+  )
 }
 
 /** Returns how far the server says it is behind, ms; only a believable value is stored. */

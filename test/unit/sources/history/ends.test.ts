@@ -54,6 +54,16 @@ test('a refused window of the past is not shortened to now', async () => {
   expect(past.filter(({ to }) => to > START - 9 * HOUR)).toEqual([])
 })
 
+test('a day that has just ended is read a minute later, and no gap, if the server refuses its end as future', async () => {
+  const midnight = dayStart(START) + DAY
+  const harness = await openHistoryHarness({ source, startAt: midnight, endsInPast: true })
+  harness.server.events = eventsFrom(historyEvent, midnight - 20 * HOUR, 20, HOUR)
+  await harness.live(midnight + 2 * MINUTE)
+  expect(await harness.ids()).toHaveLength(20)
+  expect(harness.reporter.gaps).toBe(0)
+  expect(harness.state().troubles).toEqual([])
+})
+
 test('an open day without events is requested once a poll, if the unit is known', async () => {
   const harness = await openHistoryHarness({ source })
   harness.server.events = eventsFrom(historyEvent, START - 20 * HOUR, 5, HOUR)
