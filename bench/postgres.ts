@@ -73,7 +73,8 @@ const SIZES = `SELECT coalesce(parent.relname, own.relname) AS name, sum(pg_tota
 
 /** A million entries a day; keys are kept for a day, delivered chunks not at all. */
 async function benchChurn(server: PostgresServer): Promise<void> {
-  const { journal, feed, close } = await openShard(server, 'churn', DAY_MS)
+  const shard = await openShard(server, 'churn', DAY_MS)
+  const { journal, feed } = shard
   for (let day = 1; day <= DAYS; day++) {
     for (let page = 0; page < PAGES_A_DAY; page++) {
       await journal.append(feed.page())
@@ -84,7 +85,7 @@ async function benchChurn(server: PostgresServer): Promise<void> {
     const text = sizes.map(({ name, bytes }) => `${name} ${(Number(bytes) / 1e6).toFixed(1)} MB`).join(', ')
     console.log(`after day ${day} of a million entries: ${text}`)
   }
-  await close()
+  await shard.close()
 }
 
 export async function run(): Promise<void> {
