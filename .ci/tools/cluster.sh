@@ -99,7 +99,7 @@ clean_up() {
   [ -n "$run" ] || return
   # By the kubelet, so that networks and mounts go with the pods.
   if [ -f "$run/ready" ]; then
-    "$bin/kubectl" delete statefulsets,jobs --all --all-namespaces --wait=false >/dev/null 2>&1
+    "$bin/kubectl" delete statefulsets,deployments,jobs --all --all-namespaces --wait=false >/dev/null 2>&1
     "$bin/kubectl" delete pods --all --all-namespaces --grace-period=1 --timeout=30s >/dev/null 2>&1
   fi
   rm -f "$run/running"

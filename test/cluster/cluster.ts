@@ -9,7 +9,7 @@ import { call, docker, ok, type Result } from '../image/engine.ts'
 const home = process.env['AUDITFERRY_CLUSTER'] ?? ''
 const kubectlProgram = process.env['AUDITFERRY_KUBECTL'] ?? 'kubectl'
 /** This machine, as pods find it. */
-const host = process.env['AUDITFERRY_CLUSTER_HOST'] ?? ''
+export const host = process.env['AUDITFERRY_CLUSTER_HOST'] ?? ''
 
 export const clusterMissing = home === '' ? 'no cluster: .ci/tools/cluster.sh brings one' : undefined
 
@@ -25,6 +25,14 @@ export async function loadImage(tag: string, folder: string): Promise<void> {
   const archive = join(folder, 'image.tar')
   await ok(docker('save', '-o', archive, tag))
   await ok(call('ctr', ['--address', `${home}/containerd.sock`, '-n', 'k8s.io', 'images', 'import', archive]))
+}
+
+/** A pod's container dies without a word. */
+export async function killContainer(namespace: string, pod: string): Promise<void> {
+  const id = await reported(namespace, `pod/${pod}`, '.status.containerStatuses[0].containerID')
+  const socket = `${home}/containerd.sock`
+  const task = id.replace('containerd://', '')
+  await ok(call('ctr', ['--address', socket, '-n', 'k8s.io', 'tasks', 'kill', '-s', 'SIGKILL', task]))
 }
 
 let turn: Promise<void> = Promise.resolve()

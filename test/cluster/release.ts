@@ -51,12 +51,13 @@ function volumeOf(namespace: string, folder: string) {
 }
 
 const [tagRepository = '', tag = ''] = TAG.split(':')
+export const image = { repository: tagRepository, tag, pullPolicy: 'Never' }
 
 function valuesOf(urls: { readonly api: string; readonly bucket: string; readonly collector: string }) {
   const secret = (name: string) => `\${file:/run/secrets/auditferry/${name}}`
   const batch = { linger: '200ms' }
   return {
-    image: { repository: tagRepository, tag, pullPolicy: 'Never' },
+    image,
     config: {
       workspaces: [
         {
@@ -92,10 +93,17 @@ function idsIn(lines: readonly string[]): string[] {
   return lines.map((line) => (JSON.parse(line) as { id: string }).id)
 }
 
-async function apply(folder: string, name: string, object: unknown): Promise<void> {
+export async function apply(folder: string, name: string, object: unknown): Promise<void> {
   const file = join(folder, `${name}.yaml`)
   writeFileSync(file, stringify(object), { mode: 0o600 })
   await kubectl('apply', '-f', file)
+}
+
+/** One that admits only what the chart promises to be. */
+export async function makeNamespace(folder: string, namespace: string): Promise<void> {
+  const label = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+  const named = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels: label } }
+  await apply(folder, 'namespace', named)
 }
 
 /** Everything around the release, and nothing of the release itself. */
@@ -122,9 +130,7 @@ export async function openSetup(namespace: string, apiKey: string, folder: strin
   const [api = '', bucket = '', collector = ''] = ways.map(({ url }) => url)
   const volume = join(folder, 'volume')
   mkdirSync(volume, { recursive: true })
-  const label = { 'pod-security.kubernetes.io/enforce': 'restricted' }
-  const named = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels: label } }
-  await apply(folder, 'namespace', named)
+  await makeNamespace(folder, namespace)
   await apply(folder, 'volume', volumeOf(namespace, volume))
   const writeSecret = (key: string) =>
     apply(folder, 'secret', {

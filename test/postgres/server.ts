@@ -65,6 +65,8 @@ interface ServerOptions {
   readonly settings?: readonly string[]
   /** PEM; it listens on the loopback too, with TLS */
   readonly tls?: { readonly cert: string; readonly key: string }
+  /** of this machine: with `tls` it listens there instead of on the loopback, and wants a password of each role */
+  readonly address?: string
   /** roles that need a password */
   readonly withPassword?: readonly string[]
   /** stays in recovery until it is promoted */
@@ -74,7 +76,7 @@ interface ServerOptions {
 }
 
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
-  const { settings = [], tls, withPassword = [], standby = false, copyOf } = options
+  const { settings = [], tls, address = '127.0.0.1', withPassword = [], standby = false, copyOf } = options
   const bin = programs() ?? ''
   const as = user() ?? {}
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-postgres-'))
@@ -91,7 +93,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     writeFileSync(join(data, name), text, { mode: 0o600 })
     own(join(data, name))
   }
-  const listening = tls ? "listen_addresses = '127.0.0.1'\nssl = on" : "listen_addresses = ''"
+  const listening = tls ? `listen_addresses = '${address}'\nssl = on` : "listen_addresses = ''"
   const always = [
     `unix_socket_directories = '${folder}'`,
     `port = ${port}`,
@@ -107,6 +109,7 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
       'local all all trust',
       'local replication all trust',
       'host all all 127.0.0.1/32 trust',
+      'hostssl all all all scram-sha-256',
       '',
     ].join('\n'),
   )
