@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings versitygw, the S3 server that test/integration/s3.test.ts and the network faults store into.
+# Brings versitygw, the S3 server that test/integration/s3.test.ts, the network faults and the replicas store into.
 # May be run again: what is there stays. Where it cannot be had it says so and exits 0: the suites then skip, loudly.
 set -u
 # shellcheck source=.ci/tools/bringing.sh

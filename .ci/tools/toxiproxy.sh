@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings toxiproxy, through which test/integration/network-faults.test.ts sends: latency, resets, cuts, slow lines, refusals.
+# Brings toxiproxy, through which test/integration/network-faults.test.ts sends and replicas reach their database: latency, resets, cuts, slow lines, refusals.
 # May be run again: what is there stays. Where it cannot be had it says so and exits 0: the suite then skips, loudly.
 set -u
 # shellcheck source=.ci/tools/bringing.sh

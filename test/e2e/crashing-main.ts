@@ -4,6 +4,11 @@ import type { Environment } from '../../src/app/environment.ts'
 import { references } from '../../src/cli/shared/config-file.ts'
 import { realEnvironment } from '../../src/cli/shared/environment.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { Shards } from '../../src/app/process.ts'
+import { postgresSettings } from '../../src/cli/shared/postgres.ts'
+import { randomDigits } from '../../src/core/clock.ts'
+import { PostgresStore } from '../../src/journal/postgres/open.ts'
+import { Replicas } from '../../src/journal/postgres/replicas.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
 import type { DiskFile, Transport } from '../../src/contracts/platform.ts'
 import type { Journal } from '../../src/contracts/journal.ts'
@@ -115,7 +120,27 @@ const environment: Environment = {
     return { send: mortalTransport(network.send), close: () => network.close() }
   },
 }
-const app = await openApp(config, environment, { once: false }, async (options) =>
-  mortalJournal(await openJournal(options)),
-)
-await app.run()
+const { postgres } = config.journal
+if (postgres) {
+  const { clock, log, random } = environment
+  const holder = randomDigits(random, 6)
+  const { schema, lease: termMs } = postgres
+  const database = { settings: postgresSettings(postgres), schema, holder, termMs, clock }
+  const [store, replicas] = [new PostgresStore({ ...database, log }), new Replicas(database)]
+  const shards = new Shards({
+    ...{ config, environment, replicas, shards: postgres.shards },
+    store: {
+      async acquire(shard, options) {
+        const journal = await store.acquire(shard, options)
+        return journal && mortalJournal(journal)
+      },
+    },
+    answer: () => Promise.reject(new Error('there is no other replica')),
+  })
+  await Promise.race([shards.run(), replicas.live()])
+} else {
+  const app = await openApp(config, environment, { once: false }, async (options) =>
+    mortalJournal(await openJournal(options)),
+  )
+  await app.run()
+}

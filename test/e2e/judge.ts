@@ -57,6 +57,12 @@ function onOneLine(raw: Uint8Array): string {
     .replace(/[\r\n]/g, '')
 }
 
+/** What the API has shown where the daemon reads: all of it has to arrive. */
+export const shown = ({ mock }: Stage): ReturnType<Stage['mock']['entries']> =>
+  mock
+    .entries()
+    .filter(({ defect, shownBy }) => defect === undefined && shownBy.some((where) => where !== 'latest'))
+
 interface Received {
   readonly ids: readonly string[]
   readonly faults: readonly string[]
@@ -76,10 +82,7 @@ function judgeLines(stage: Stage, sink: string, lines: readonly Buffer[], mayRep
   }
   const repeats = lines.length - seen.size
   if (repeats > mayRepeat) faults.push(`${sink}: ${repeats} lines stand twice, at most ${mayRepeat} may`)
-  const missing = [...entries.values()].filter(
-    ({ id, shownBy, defect }) =>
-      !seen.has(id) && defect === undefined && shownBy.some((where) => where !== 'latest'),
-  )
+  const missing = shown(stage).filter(({ id }) => !seen.has(id))
   for (const { id, atUs, origin, shownBy } of missing.slice(0, 3))
     faults.push(
       `${sink}: ${origin} entry ${id} of ${new Date(atUs / 1000).toISOString()} is missing, shown by ${shownBy.join(' ')} (${missing.length} are)`,

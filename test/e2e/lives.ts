@@ -6,7 +6,7 @@ import type { Dice } from '../simulation/random.ts'
 import type { Built } from './built.ts'
 import { startChild, until, untilStarted } from './child.ts'
 import type { Child } from './child.ts'
-import { Arrivals } from './judge.ts'
+import { Arrivals, shown } from './judge.ts'
 import { secrets } from './stage.ts'
 import type { Stage } from './stage.ts'
 import type { CrashStep } from './steps.ts'
@@ -19,15 +19,15 @@ export interface Death {
 }
 
 /** One that has begun to work. */
-export async function startDaemon({ main }: Built, { config }: Stage): Promise<Child> {
-  const daemon = startChild([main, 'run', '--config', config])
+export async function startDaemon({ main }: Built, { config, env }: Stage): Promise<Child> {
+  const daemon = startChild([main, 'run', '--config', config], env)
   await untilStarted(daemon, PATIENCE_MS)
   return daemon
 }
 
 /** One in five dies while it starts, the others while they read and send. */
 export async function killAtRandom({ main }: Built, stage: Stage, roll: Dice): Promise<Death> {
-  const child = startChild([main, 'run', '--config', stage.config])
+  const child = startChild([main, 'run', '--config', stage.config], stage.env)
   const starting = roll.chance(0.2)
   const waitMs = starting ? 100 + roll.below(500) : roll.below(1_000)
   if (!starting) await untilStarted(child, PATIENCE_MS)
@@ -43,7 +43,7 @@ export async function killAt(
   step: CrashStep,
   nth: number,
 ): Promise<Death> {
-  const child = startChild([crashing, stage.config, step, String(nth)])
+  const child = startChild([crashing, stage.config, step, String(nth)], stage.env)
   await until(
     () => child.ending() !== undefined,
     PATIENCE_MS,
@@ -80,7 +80,7 @@ export async function calm({ main }: Built, stage: Stage): Promise<string> {
   hec.ackFaultOf = undefined
   const now = Date.now()
   const wanted = mock.entries().filter(({ atUs, visibleAt }) => atUs < now * 1000 || visibleAt < now)
-  const daemon = startChild([main, 'run', '--config', stage.config])
+  const daemon = startChild([main, 'run', '--config', stage.config], stage.env)
   const arrivals = new Arrivals(stage)
   const missing = (arrived: ReadonlySet<string>) => wanted.filter(({ id }) => !arrived.has(id)).length
   await until(
@@ -95,11 +95,27 @@ export async function calm({ main }: Built, stage: Stage): Promise<string> {
       `of ${wanted.length} entries ${missing(arrivals.archive)} are missing in the file, ${missing(arrivals.splunk)} at the receiver\n${daemon.stderr()}`,
     100,
   )
+  if (stage.inPostgres) await readOut(stage, daemon, arrivals)
   const stoppedAt = Date.now()
   daemon.kill('SIGTERM')
   expect(await daemon.ended, daemon.stderr()).toEqual({ code: 0, signal: null })
   expect(Date.now() - stoppedAt).toBeLessThan(10_000)
+  if (stage.inPostgres) return daemon.stderr()
   const once = startChild([main, 'run', '--once', '--timeout', '60s', '--config', stage.config])
   expect(await once.ended, once.stderr()).toEqual({ code: 0, signal: null })
   return daemon.stderr() + once.stderr()
+}
+
+/** Where no `run --once` reads the rest: the API shows nothing new, and all that it has shown arrives. */
+async function readOut(stage: Stage, daemon: Child, arrivals: Arrivals): Promise<void> {
+  stage.mock.setFault('error_500', 1)
+  await until(
+    () => {
+      arrivals.look()
+      return shown(stage).every(({ id }) => arrivals.archive.has(id) && arrivals.splunk.has(id))
+    },
+    PATIENCE_MS,
+    () => `not all that the API has shown has arrived\n${daemon.stderr()}`,
+    100,
+  )
 }

@@ -1,5 +1,5 @@
 // A test bench for the built program: the mock API and a HEC receiver behind real sockets, a file sink and a journal in a temporary folder.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listenMock } from '../../src/mock/listen.ts'
@@ -16,13 +16,15 @@ const HEC_TOKEN = 'hec-token-that-nobody-may-see'
 export const secrets = [API_KEY, HEC_TOKEN]
 
 export interface StageOptions {
-  readonly seed?: number
+  readonly seed?: number | undefined
   readonly traffic: TrafficOptions
   readonly switches?: Partial<Switches>
   readonly faults?: Faults
-  readonly batchEntries?: number
+  readonly batchEntries?: number | undefined
   /** more of the journal's settings */
   readonly journal?: Readonly<Record<string, unknown>>
+  /** where the journal is; absent: in a file */
+  readonly postgres?: Readonly<Record<string, unknown>> | undefined
   readonly compression?: 'gzip' | 'none'
   /** more of the workspace's audit section */
   readonly audit?: Readonly<Record<string, unknown>>
@@ -49,6 +51,10 @@ export interface Stage {
   readonly mock: Mock
   readonly hec: FakeHec
   readonly config: string
+  /** of each life: with PostgreSQL it names the replica, and a folder of its own */
+  readonly env: Readonly<Record<string, string>>
+  /** Its journal is: then `run --once` is refused. */
+  readonly inPostgres: boolean
   readonly file: string
   /** the file's bytes; none if there is no file yet */
   written(): Buffer
@@ -59,7 +65,7 @@ const direct = (_: string, url: string): Promise<string> => Promise.resolve(url)
 
 export async function openStage(options: StageOptions): Promise<Stage> {
   const { seed = 1, traffic, switches = {}, faults = {}, audit = {}, hecToken = HEC_TOKEN } = options
-  const { front = direct, further = [] } = options
+  const { front = direct, further = [], postgres } = options
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-e2e-'))
   const mock = openMock({
     clock: systemClock,
@@ -76,7 +82,12 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   })
   const api = await listenMock(mock, { port: 0, host: '127.0.0.1' })
   const receiver = await listenHec(hec, { port: 0 })
-  const file = join(folder, 'out/entries.ndjson')
+  const out = (name: string) => join(folder, `out/${name}.ndjson`)
+  const file = out('entries')
+  // The file of a replica has to be named so.
+  const path = postgres ? out('${env:HOSTNAME}') : file
+  const env: Record<string, string> = postgres ? { HOSTNAME: 'entries', TMPDIR: join(folder, 'tmp') } : {}
+  mkdirSync(join(folder, 'tmp'))
   const keyFile = join(folder, 'api-key')
   writeFileSync(keyFile, `${API_KEY}\n`)
   const batch = { max_entries: options.batchEntries ?? 1000, linger: '50ms' }
@@ -92,7 +103,10 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const config = join(folder, 'auditferry.yaml')
   // JSON is YAML. The limit is far above the requests: each death costs a sixth of it for a minute.
   const written = {
-    journal: { path: join(folder, 'state/auditferry.db'), ...options.journal },
+    journal: {
+      ...(postgres ? { postgres } : { path: join(folder, 'state/auditferry.db') }),
+      ...options.journal,
+    },
     workspaces: [
       {
         name: 'acme',
@@ -104,7 +118,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
       },
     ],
     sinks: [
-      { name: 'archive', type: 'file', path: file, batch, ...options.archive },
+      { name: 'archive', type: 'file', path, batch, ...options.archive },
       ...(options.withoutHec === true ? [] : [splunk]),
       ...further,
     ],
@@ -115,8 +129,8 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     folder,
     mock,
     hec,
-    config,
-    file,
+    ...{ config, env, file },
+    inPostgres: postgres !== undefined,
     written: () => (existsSync(file) ? readFileSync(file) : Buffer.alloc(0)),
     close: async () => {
       await api.close()

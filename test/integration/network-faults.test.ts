@@ -20,6 +20,11 @@ import { LogLines } from '../fakes/sink-deps.ts'
 import { BATCH_ENTRIES, type FaultyReceiver, type OpenReceiver, receivers } from './faulty-receivers.ts'
 import { type Line, openToxiproxy, type Toxic, type Toxiproxy, toxiproxyMissing } from './toxiproxy.ts'
 
+if (toxiproxyMissing)
+  process.stderr.write(
+    '\nSKIPPED: network faults. There is no toxiproxy here; .ci/tools/toxiproxy.sh brings it.\n\n',
+  )
+
 const NAME = 'under-test'
 /** A deadline of a minute comes after four seconds, a pause of half a minute after two. */
 const FASTER = 15

@@ -1,4 +1,4 @@
-// toxiproxy between a sink and its receiver: started on the loopback, its faults set over its HTTP interface.
+// toxiproxy between a client and its server: started on the loopback, its faults set over its HTTP interface.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,19 +8,15 @@ import { toolsFolder } from './receivers/tools.ts'
 const PROGRAM = join(toolsFolder, 'bin', 'toxiproxy-server')
 
 export const toxiproxyMissing = !existsSync(PROGRAM)
-if (toxiproxyMissing)
-  process.stderr.write(
-    '\nSKIPPED: network faults. There is no toxiproxy here; .ci/tools/toxiproxy.sh brings it.\n\n',
-  )
 
 export interface Toxic {
   readonly type: 'latency' | 'bandwidth' | 'slicer' | 'reset_peer' | 'timeout' | 'limit_data' | 'slow_close'
-  /** upstream: what the sink sends; downstream: what it is answered */
+  /** upstream: what the client sends; downstream: what it is answered */
   readonly stream: 'upstream' | 'downstream'
   readonly attributes: Readonly<Record<string, number>>
 }
 
-/** One line between a sink and a receiver. */
+/** One line between a client and a server. */
 export interface Line {
   readonly port: number
   add(toxic: Toxic): Promise<void>
@@ -28,6 +24,8 @@ export interface Line {
   refuse(): Promise<void>
   /** Removes all faults. */
   mend(): Promise<void>
+  /** New connections go to another server, and existing ones are cut. */
+  turn(upstreamPort: number): Promise<void>
 }
 
 export interface Toxiproxy {
@@ -81,6 +79,9 @@ export async function openToxiproxy(): Promise<Toxiproxy> {
           for (const toxic of present) await api('DELETE', `/proxies/${name}/toxics/${toxic}`)
           present.clear()
           await api('POST', `/proxies/${name}`, { enabled: true })
+        },
+        turn: async (next) => {
+          await api('POST', `/proxies/${name}`, { upstream: `${HOST}:${next}` })
         },
       }
     },

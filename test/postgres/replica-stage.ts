@@ -1,5 +1,5 @@
-// Three replicas of the built program as processes, each with a network of its own to one PostgreSQL;
-// the mock with twelve workspaces, a HEC receiver and an S3 server behind sockets.
+// Three replicas of the built program as processes, each with a network of its own to the primary of
+// a pair; the mock with twelve workspaces, a HEC receiver and a bucket behind sockets.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,11 +11,10 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { startChild } from '../e2e/child.ts'
 import type { Child } from '../e2e/child.ts'
 import { FakeHec, listenHec } from '../fakes/hec.ts'
-import { FakeS3 } from '../fakes/s3.ts'
-import { openS3Server } from '../fakes/s3-server.ts'
-import { startProxy } from './proxy.ts'
-import type { Proxy } from './proxy.ts'
-import type { PostgresServer } from './server.ts'
+import { ACCESS, BUCKET, openBucket } from './bucket.ts'
+import { openNetworks } from './networks.ts'
+import type { Network, Networks } from './networks.ts'
+import type { Pair } from './pair.ts'
 
 const ROLE = 'auditferry'
 const SCHEMA = 'replicas'
@@ -28,7 +27,7 @@ const LIMIT = 120
 
 export interface Replica {
   readonly name: string
-  readonly network: Proxy
+  readonly network: Network
   child: Child
 }
 
@@ -43,7 +42,9 @@ interface Verdict {
 
 export interface ReplicaStage {
   readonly replicas: readonly Replica[]
-  readonly leaseMs: number
+  readonly cuts: Networks['cuts']
+  /** what the replicas work with beside PostgreSQL */
+  readonly servers: string
   /** all that the replicas have logged */
   readonly logs: () => string
   start(replica: Replica): void
@@ -53,23 +54,21 @@ export interface ReplicaStage {
   holders(): Promise<readonly string[]>
   /** How often a shard was acquired, by anybody. */
   acquired(): Promise<number>
+  /** Until the lease of each shard has been renewed, or begun, from now on. Resolves with the ms that it took. */
+  untilRenewed(): Promise<number>
   /** Resolves with the ms that it took. */
   until(seen: () => boolean | Promise<boolean>, what: string, ms?: number): Promise<number>
   /** Every entry is at both receivers. */
-  delivered(): boolean
+  delivered(): Promise<boolean>
   stopTraffic(): void
-  judge(): Verdict
+  judge(): Promise<Verdict>
   close(): Promise<void>
 }
 
-export async function openReplicaStage(
-  server: PostgresServer,
-  main: string,
-  leaseMs: number,
-): Promise<ReplicaStage> {
+export async function openReplicaStage(database: Pair, main: string, leaseMs: number): Promise<ReplicaStage> {
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-replicas-'))
-  await server.query(`CREATE ROLE ${ROLE} LOGIN`)
-  await migrate({ settings: { url: server.url() }, schema: SCHEMA, runtimeRole: ROLE })
+  await database.primary.query(`CREATE ROLE ${ROLE} LOGIN`)
+  await migrate({ settings: { url: database.primary.url() }, schema: SCHEMA, runtimeRole: ROLE })
   const mock = openMock({
     clock: systemClock,
     seed: 7,
@@ -79,11 +78,11 @@ export async function openReplicaStage(
     limits: { audit: LIMIT, history: 0, vault: 0 },
   })
   const hec = new FakeHec({ tokens: { [TOKEN]: { acks: false } } })
-  const s3 = new FakeS3()
-  const [api, receiver, bucket] = await Promise.all([
+  const [api, receiver, bucket, networks] = await Promise.all([
     listenMock(mock, { port: 0, host: '127.0.0.1' }),
     listenHec(hec, { port: 0 }),
-    openS3Server(s3),
+    openBucket(join(folder, 'bucket')),
+    openNetworks(leaseMs),
   ])
   const batch = { max_entries: BATCH, linger: '50ms' }
   const configOf = (url: string) => ({
@@ -96,8 +95,8 @@ export async function openReplicaStage(
     sinks: [
       { name: 'splunk', type: 'splunk_hec', url: receiver.url, token: TOKEN, compression: 'none', batch },
       {
-        ...{ name: 'bucket', type: 's3', bucket: 'logs', region: 'eu-central-1', endpoint: bucket.url },
-        ...{ force_path_style: true, access_key_id: 'id', secret_access_key: 'secret' },
+        ...{ name: 'bucket', type: 's3', bucket: BUCKET, endpoint: bucket.url, force_path_style: true },
+        ...ACCESS,
         rotate: { max_age: '1s' },
       },
     ],
@@ -108,7 +107,7 @@ export async function openReplicaStage(
     startChild([main, 'run', '--config', join(folder, `${name}.yaml`)], { TMPDIR: join(folder, name) })
   const replicas = await Promise.all(
     ['one', 'two', 'three'].map(async (name): Promise<Replica> => {
-      const network = await startProxy(join(server.folder, `.s.PGSQL.${server.port}`), ROLE)
+      const network = await networks.lay(database.primary, ROLE)
       mkdirSync(join(folder, name))
       // JSON is YAML.
       writeFileSync(join(folder, `${name}.yaml`), JSON.stringify(configOf(network.url)))
@@ -121,48 +120,61 @@ export async function openReplicaStage(
     for (let i = 0; i < 6; i++) mock.add({}, WORKSPACES[count++ % WORKSPACES.length])
   }, 200)
   const all = () => WORKSPACES.flatMap((name) => mock.entries(name)).map(({ id }) => id)
-  const arrivals = () => ({
-    splunk: tallied(hec.indexed.map(({ event }) => event.toString())),
-    bucket: tallied(s3.lines),
-  })
+  const arrived = () => tallied(hec.indexed.map(({ event }) => event.toString()))
+  const stored = async () => tallied(await bucket.lines())
+  async function until(seen: () => boolean | Promise<boolean>, what: string, ms = 60_000): Promise<number> {
+    const begin = Date.now()
+    while (!(await seen())) {
+      const isOver = replicas.some(({ child }) => (child.ending()?.code ?? 0) !== 0)
+      if (isOver || Date.now() > begin + ms)
+        throw new Error(`waited in vain for ${what}\n${logs().slice(-20_000)}`)
+      await sleep(50)
+    }
+    return Date.now() - begin
+  }
 
   return {
-    ...{ replicas, leaseMs, logs },
+    ...{ replicas, logs, until, cuts: networks.cuts },
+    servers: `${bucket.name}, ${networks.name}`,
     start(replica) {
       ended.push(replica.child.stderr())
       replica.child = childOf(replica.name)
     },
     holderOf: ({ child }) => /"replica":"([^"]+)"/.exec(child.stderr())?.[1],
     async acquired() {
-      const [row] = await server.query<{ sum: string }>(`SELECT sum(epoch) FROM ${SCHEMA}.shards`)
+      const [row] = await database.primary.query<{ sum: string }>(`SELECT sum(epoch) FROM ${SCHEMA}.shards`)
       return Number(row?.sum)
     },
     async holders() {
-      const rows = await server.query<{ holder: string }>(
+      const rows = await database.primary.query<{ holder: string }>(
         `SELECT holder FROM ${SCHEMA}.shards WHERE holder IS NOT NULL AND expires_at > clock_timestamp()`,
       )
       return rows.map(({ holder }) => holder)
     },
-    async until(seen, what, ms = 60_000) {
-      const begin = Date.now()
-      while (!(await seen())) {
-        const isOver = replicas.some(({ child }) => (child.ending()?.code ?? 0) !== 0)
-        if (isOver || Date.now() > begin + ms)
-          throw new Error(`waited in vain for ${what}\n${logs().slice(-20_000)}`)
-        await sleep(50)
+    async untilRenewed() {
+      const [row] = await database.primary.query<{ now: string }>('SELECT clock_timestamp()::text AS now')
+      const renewed = async () => {
+        const leases = await database.primary.query<{ isRenewed: boolean }>(
+          `SELECT expires_at >= $1::timestamptz + $2 * interval '1 millisecond' AS "isRenewed"
+           FROM ${SCHEMA}.shards`,
+          [row?.now, leaseMs],
+        )
+        return leases.every(({ isRenewed }) => isRenewed)
       }
-      return Date.now() - begin
+      return until(renewed, 'the renewal of each lease')
     },
-    delivered() {
-      const { splunk, bucket: stored } = arrivals()
-      return all().every((id) => splunk.has(id) && stored.has(id))
+    async delivered() {
+      const splunk = arrived()
+      if (!all().every((id) => splunk.has(id))) return false
+      const inBucket = await stored()
+      return all().every((id) => inBucket.has(id))
     },
     stopTraffic: () => clearInterval(traffic),
-    judge() {
-      const { splunk, bucket: stored } = arrivals()
+    async judge() {
+      const [splunk, inBucket] = [arrived(), await stored()]
       return {
-        lost: all().filter((id) => !splunk.has(id) || !stored.has(id)).length,
-        twiceAtS3: repeatsIn(stored),
+        lost: all().filter((id) => !splunk.has(id) || !inBucket.has(id)).length,
+        twiceAtS3: repeatsIn(inBucket),
         twiceAtHec: repeatsIn(splunk),
         overLimit: mock.requests.filter(({ status }) => status === 429).length,
       }
@@ -177,6 +189,7 @@ export async function openReplicaStage(
         receiver.close(),
         bucket.close(),
       ])
+      await networks.close()
       rmSync(folder, { recursive: true, force: true })
     },
   }

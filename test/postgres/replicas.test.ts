@@ -1,4 +1,4 @@
-// Three replicas as processes, and whatever can happen to them: each entry arrives, at S3 once, at HEC
+// Three replicas as processes, and what can happen to them and to their database: each entry arrives, at S3 once, at HEC
 // at most one batch more for each takeover, and no key is asked more often than it may.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -6,41 +6,50 @@ import { buildProgram } from '../e2e/built.ts'
 import type { Built } from '../e2e/built.ts'
 import { roundsOf } from '../rounds.ts'
 import { dice } from '../simulation/random.ts'
+import { startPair } from './pair.ts'
+import type { Pair } from './pair.ts'
 import { BATCH, SHARDS, openReplicaStage } from './replica-stage.ts'
 import type { Replica, ReplicaStage } from './replica-stage.ts'
-import { noPostgres, startPostgres } from './server.ts'
-import type { PostgresServer } from './server.ts'
+import { noPostgres } from './server.ts'
 
 /** AUDITFERRY_REPLICA_ROUNDS and AUDITFERRY_REPLICA_LEASE: more rounds, and another lease (ms). */
-const ALL_ROUNDS = Number(process.env['AUDITFERRY_REPLICA_ROUNDS'] ?? 6)
+const ALL_ROUNDS = Number(process.env['AUDITFERRY_REPLICA_ROUNDS'] ?? 7)
 const rounds = roundsOf([...Array(ALL_ROUNDS).keys()], 1)
 const LEASE_MS = Number(process.env['AUDITFERRY_REPLICA_LEASE'] ?? 3_000)
 /** What a takeover may take: the rest of the lease, a turn for each shard, and the journal's opening. */
 const TAKEOVER_MS = LEASE_MS + 5_000 + 60_000
+/** For what waits for a free request in the end, and to read the bucket. */
+const PATIENCE_MS = 120_000 + rounds.length * 2_000
 
 const why = noPostgres()
 if (why !== undefined) it.skip(`skipped: ${why}`, () => undefined)
 
 let built: Built
-let server: PostgresServer
+let database: Pair
 let stage: ReplicaStage
 
 beforeAll(async () => {
   if (why !== undefined) return
   built = await buildProgram()
-  server = await startPostgres()
-  stage = await openReplicaStage(server, built.main, LEASE_MS)
+  database = await startPair()
+  stage = await openReplicaStage(database, built.main, LEASE_MS)
 }, 120_000)
 
 afterAll(async () => {
   if (why !== undefined) return
   await stage.close()
-  await server.stop()
+  await database.close()
   built.remove()
 }, 60_000)
 
-const kinds = ['kill', 'freeze', 'cut', 'database', 'restart'] as const
-type Kind = (typeof kinds)[number]
+const kinds = ['kill', 'freeze', 'cut', 'database', 'restart', 'failover'] as const
+/** The cuts of a network come one after the other. */
+const kindOf = (round: number) => {
+  const kind = kinds[round % kinds.length] ?? 'kill'
+  const cut = stage.cuts[Math.floor(round / kinds.length) % stage.cuts.length] ?? 'refused'
+  return { kind, cut, name: kind === 'cut' ? `cut (${cut})` : kind }
+}
+type Kind = ReturnType<typeof kindOf>
 
 /** Until the others hold every shard. Resolves with the ms that it took. */
 function takenOverFrom(holder: string | undefined): Promise<number> {
@@ -65,7 +74,7 @@ function balanced(): Promise<number> {
 }
 
 /** Resolves with the ms of the takeover, if there was one. */
-async function suffer(kind: Kind, replica: Replica): Promise<number | undefined> {
+async function suffer({ kind, cut }: Kind, replica: Replica): Promise<number | undefined> {
   const holder = stage.holderOf(replica)
   let took: number | undefined
   if (kind === 'kill') {
@@ -77,11 +86,17 @@ async function suffer(kind: Kind, replica: Replica): Promise<number | undefined>
     took = await takenOverFrom(holder)
     replica.child.kill('SIGCONT')
   } else if (kind === 'cut') {
-    replica.network.refuse()
+    await replica.network.cut(cut)
     took = await takenOverFrom(holder)
-    replica.network.heal()
-  } else if (kind === 'database') await server.crash()
-  else
+    await replica.network.heal()
+  } else if (kind === 'database') {
+    await database.crash()
+    await stage.untilRenewed()
+  } else if (kind === 'failover') {
+    await database.failOver()
+    await Promise.all(stage.replicas.map(({ network }) => network.turn(database.primary)))
+    await stage.untilRenewed()
+  } else
     for (const each of stage.replicas) {
       each.child.kill('SIGTERM')
       expect(await each.child.ended, each.child.stderr().slice(-2_000)).toEqual({ code: 0, signal: null })
@@ -94,31 +109,36 @@ async function suffer(kind: Kind, replica: Replica): Promise<number | undefined>
 
 describe.skipIf(why !== undefined)('three replicas', () => {
   it(
-    'lose nothing when they are killed, frozen, cut off or restarted, or their database dies',
+    'lose nothing when they are killed, frozen, cut off or restarted, or their database dies or fails over',
     async () => {
       const roll = dice(20_261_127)
       const took: number[] = []
-      let crashes = 0
+      const done: string[] = []
       await balanced()
       for (const round of rounds) {
-        const kind = kinds[round % kinds.length] ?? 'kill'
-        const ms = await suffer(kind, roll.pick(stage.replicas))
+        const kind = kindOf(round)
+        const ms = await suffer(kind, roll.pick(stage.replicas)).catch((error: unknown) => {
+          throw new Error(`round ${round}, ${kind.name}`, { cause: error })
+        })
         if (ms !== undefined) took.push(ms)
-        if (kind === 'database') crashes++
+        done.push(kind.name)
         await sleep(roll.below(1_000))
       }
       stage.stopTraffic()
-      await stage.until(() => stage.delivered(), 'every entry at both receivers', 120_000)
-      const { twiceAtHec, ...verdict } = stage.judge()
+      await stage.until(() => stage.delivered(), 'every entry at both receivers', PATIENCE_MS)
+      const { twiceAtHec, ...verdict } = await stage.judge()
       expect(verdict).toEqual({ lost: 0, twiceAtS3: 0, overLimit: 0 })
       const acquired = await stage.acquired()
-      expect(twiceAtHec).toBeLessThanOrEqual(BATCH * (acquired + SHARDS * crashes))
+      const deaths = done.filter((name) => name === 'database' || name === 'failover').length
+      expect(twiceAtHec).toBeLessThanOrEqual(BATCH * (acquired + SHARDS * deaths))
       took.sort((one, other) => one - other)
+      const counts = [...Map.groupBy(done, (name) => name)].map(([name, all]) => `${all.length} ${name}`)
       process.stdout.write(
-        `${rounds.length} rounds: takeover in ${took[took.length >> 1]} ms (median), ${took.at(-1)} ms (worst) with a lease of ${LEASE_MS} ms; ` +
-          `${acquired} acquisitions, ${twiceAtHec} entries twice at HEC\n`,
+        `${rounds.length} rounds (${counts.join(', ')}): ` +
+          `takeover in ${took[took.length >> 1]} ms (median), ${took.at(-1)} ms (worst) with a lease of ${LEASE_MS} ms; ` +
+          `${acquired} acquisitions, ${twiceAtHec} entries twice at HEC; with PostgreSQL and its standby, ${stage.servers}\n`,
       )
     },
-    (rounds.length + 2) * (TAKEOVER_MS + 60_000),
+    (rounds.length + 2) * (TAKEOVER_MS + 60_000) + PATIENCE_MS,
   )
 })

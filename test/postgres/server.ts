@@ -1,11 +1,12 @@
 // A PostgreSQL of this machine for one test file, in a temporary folder, on a socket of that folder.
-import { execFileSync, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { Client } from 'pg'
 
 const PORT = 5432
@@ -53,7 +54,13 @@ export interface PostgresServer {
   readonly url: (role?: string, database?: string) => string
   /** Another server with the data that this one has now, as a standby that will get no more. */
   copy(): Promise<PostgresServer>
-  /** It dies without a word, with all of its processes, and a new one recovers its data. */
+  /** A synchronous standby: once this resolves, each COMMIT here waits until it has that too. */
+  standby(): Promise<PostgresServer>
+  /** After a crash the standby has to reconnect: until then it may lack what is seen here. */
+  untilInSync(): Promise<void>
+  /** It dies without a word, with all of its processes. */
+  kill(): Promise<void>
+  /** As `kill`, and a new one recovers its data. */
   crash(): Promise<void>
   /** As its superuser. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -69,14 +76,20 @@ interface ServerOptions {
   readonly address?: string
   /** roles that need a password */
   readonly withPassword?: readonly string[]
+  /** it listens on the loopback too, at a port that is free, without TLS */
+  readonly loopback?: boolean
   /** stays in recovery until it is promoted */
   readonly standby?: boolean
-  /** folder of a server: begins with its data */
-  readonly copyOf?: string
+  /** begins with the data of this server */
+  readonly copyOf?: Pick<PostgresServer, 'folder' | 'port'>
 }
+
+/** How often a standby looks for its server, and what a server keeps for one that was away. */
+const STANDBY = ["wal_retrieve_retry_interval = '200ms'", "wal_keep_size = '256MB'"]
 
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
   const { settings = [], tls, address = '127.0.0.1', withPassword = [], standby = false, copyOf } = options
+  const loopback = tls !== undefined || options.loopback === true
   const bin = programs() ?? ''
   const as = user() ?? {}
   const folder = mkdtempSync(join(tmpdir(), 'auditferry-postgres-'))
@@ -84,21 +97,25 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   own(folder)
   chmodSync(folder, 0o755)
   const data = join(folder, 'data')
-  const port = tls ? await freePort() : PORT
+  const port = loopback ? await freePort() : PORT
   const run = (program: string, args: readonly string[]) =>
-    execFileSync(join(bin, program), args, { ...as, cwd: folder, stdio: 'ignore' })
-  if (copyOf) run('pg_basebackup', ['-D', data, '-h', copyOf, '-U', 'owner', '-c', 'fast', '--no-sync'])
-  else run('initdb', ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C'])
+    promisify(execFile)(join(bin, program), args, { ...as, cwd: folder })
+  if (copyOf) {
+    const from = ['-h', copyOf.folder, '-p', String(copyOf.port), '-U', 'owner']
+    await run('pg_basebackup', ['-D', data, ...from, '-c', 'fast', '--no-sync'])
+  } else
+    await run('initdb', ['-D', data, '-U', 'owner', '--auth=trust', '--no-sync', '-E', 'UTF8', '--locale=C'])
   const write = (name: string, text: string) => {
     writeFileSync(join(data, name), text, { mode: 0o600 })
     own(join(data, name))
   }
-  const listening = tls ? `listen_addresses = '${address}'\nssl = on` : "listen_addresses = ''"
+  const listening = `listen_addresses = '${loopback ? address : ''}'\nssl = ${tls ? 'on' : 'off'}`
   const always = [
     `unix_socket_directories = '${folder}'`,
     `port = ${port}`,
     'shared_buffers = 32MB',
     'fsync = off',
+    ...STANDBY,
   ]
   write('postgresql.auto.conf', [listening, ...always, ...settings].join('\n'))
   const asked = withPassword.map((role) => `local all ${role} scram-sha-256`)
@@ -123,8 +140,20 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   const session = () =>
     connected(() => new Client({ host: folder, port, user: 'owner', database: 'postgres' }), socket)
   let server = launch()
-  const kill = () => void server.kill('SIGQUIT')
-  process.once('exit', kill)
+  const quit = () => void server.kill('SIGQUIT')
+  process.once('exit', quit)
+  const ended = async (signal: NodeJS.Signals) => {
+    if (server.exitCode !== null || server.signalCode !== null) return
+    const exit = once(server, 'exit')
+    server.kill(signal)
+    await exit
+  }
+  const query = async <Row>(text: string, values: readonly unknown[] = []) =>
+    (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[]
+  const isFollowed = async (how = '%') =>
+    (await query(`SELECT FROM pg_stat_replication WHERE state = 'streaming' AND sync_state LIKE $1`, [how]))
+      .length > 0
+  const untilInSync = () => until(() => isFollowed('sync'))
   let client = await session()
   return {
     folder,
@@ -132,11 +161,23 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     as,
     url: (role = 'owner', database = 'postgres') =>
       `postgres://${role}@localhost:${port}/${database}?host=${folder}`,
-    copy: () => startPostgres({ copyOf: folder }),
+    copy: () => startPostgres({ copyOf: { folder, port } }),
+    async standby() {
+      const to = `primary_conninfo = 'host=${folder} port=${port} user=owner'`
+      const standby = await startPostgres({
+        ...{ copyOf: { folder, port }, standby: true, loopback: options.loopback === true },
+        settings: [...settings.filter((line) => !line.startsWith('primary_conninfo')), to],
+      })
+      await until(() => isFollowed())
+      await query(`ALTER SYSTEM SET synchronous_standby_names = '*'`)
+      await query('SELECT pg_reload_conf()')
+      await untilInSync()
+      return standby
+    },
+    untilInSync,
+    kill: () => ended('SIGKILL'),
     async crash() {
-      const ended = once(server, 'exit')
-      server.kill('SIGKILL')
-      await ended
+      await ended('SIGKILL')
       // Its other processes end when they miss it: until then a new one refuses to start.
       for (let attempt = 0; attempt < 100; attempt++) {
         server = launch()
@@ -152,16 +193,21 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
       }
       throw new Error('PostgreSQL did not start again')
     },
-    query: async <Row>(text: string, values: readonly unknown[] = []) =>
-      (await client.query(text, values.length === 0 ? undefined : [...values])).rows as Row[],
+    query,
     async stop() {
-      const ended = once(server, 'exit')
       await client.end().catch(() => undefined)
-      server.kill('SIGINT')
-      await ended
-      process.off('exit', kill)
-      rmSync(folder, { recursive: true, force: true })
+      await ended('SIGINT')
+      process.off('exit', quit)
+      // Processes of one that was killed may still write there.
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
     },
+  }
+}
+
+async function until(seen: () => Promise<boolean>): Promise<void> {
+  for (let attempt = 0; !(await seen()); attempt++) {
+    if (attempt > 600) throw new Error('the standby of PostgreSQL does not follow')
+    await sleep(100)
   }
 }
 

@@ -57,8 +57,7 @@ function wanted(): Wanted {
 }
 
 /** As a container if an engine answers and has the image or gets it, otherwise as a process of this machine. Reports loudly when neither is available. */
-export async function find({ name, image, local }: Program): Promise<Found> {
-  const want = wanted()
+export async function find({ name, image, local }: Program, want = wanted()): Promise<Found> {
   const why: string[] = []
   if (want !== 'local') {
     const containers = await openContainers(process.env[image.variable] ?? image.name, image.command)
