@@ -258,7 +258,14 @@ const REREAD_MS = 7 * 3_600_000
 const GONE_MS = 9 * 3_600_000
 const CLOCKS_MS = 120_000
 
-function historyOf({ scenario: seed, mock, clock, deaths, takeovers, orders }: World): HistoryTruth | undefined {
+function historyOf({
+  scenario: seed,
+  mock,
+  clock,
+  deaths,
+  takeovers,
+  orders,
+}: World): HistoryTruth | undefined {
   const scenario = seed.areas?.history
   if (!scenario) return undefined
   const poisoned = (seed.faults.history_poison ?? 0) !== 0

@@ -9,7 +9,9 @@ const words = process.argv.slice(2).filter((word) => word !== '--tell' && word !
 const [count = 100, from = 1] = words.map(Number)
 // Without this, a mistyped number would be no seed at all, and none of those fails.
 if (words.length > 2 || !Number.isSafeInteger(count) || !Number.isSafeInteger(from) || count < 1) {
-  process.stderr.write('usage: node test/simulation/main.ts [how many, 100] [from which seed, 1] [--tell] [--postgres]\n')
+  process.stderr.write(
+    'usage: node test/simulation/main.ts [how many, 100] [from which seed, 1] [--tell] [--postgres]\n',
+  )
   process.exit(2)
 }
 const database = isPostgres ? await Database.start() : undefined

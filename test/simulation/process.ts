@@ -193,7 +193,10 @@ function mortalMethod<T extends Journal | State>(
 ) {
   const call = target[name] as (...args: unknown[]) => Promise<unknown>
   // It waits for other calls, not for the database.
-  const counted = name === 'arrival' ? (work: () => Promise<unknown>) => work() : around.counted
+  const counted =
+    name === 'arrival'
+      ? (work: () => Promise<unknown>) => work()
+      : <T>(work: () => Promise<T>) => around.counted(work)
   return life.guard(async (...args: unknown[]) => {
     const wasSuperseded = life.superseded
     const answer: unknown = await counted(() => call.apply(target, args))

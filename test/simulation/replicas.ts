@@ -38,7 +38,8 @@ export class Replicas {
   constructor(shard: Shard, clock: Clock, { takeovers, outages, cuts }: DatabaseScenario) {
     this.shard = shard
     this.#clock = clock
-    for (const takeover of takeovers) this.#plan(takeover.at, () => this.#unlessCalm(() => this.#take(takeover)))
+    for (const takeover of takeovers)
+      this.#plan(takeover.at, () => this.#unlessCalm(() => this.#take(takeover)))
     for (const outage of outages) {
       this.#plan(outage.from, () => this.#unlessCalm(() => this.#lose(outage)))
       this.#plan(outage.until, () => shard.lose(false))
