@@ -15,6 +15,8 @@ export interface Takeover {
   readonly kind: 'paused' | 'cut'
   /** how long until it is back; shorter than the lease: it believes to hold it then */
   readonly forMs: number
+  /** of paused: at so many steps after that instant, of which most are calls of the journal */
+  readonly steps: number
 }
 
 export interface DatabaseScenario {
@@ -34,7 +36,15 @@ export function databaseOf(seed: number, startAt: number, troubleMs: number): Da
     takeovers: some([0, 1, 2, 4], (at) => ({
       at,
       kind: roll.pick(['paused', 'paused', 'cut'] as const),
-      forMs: roll.pick([5 * SECOND_MS, 2 * MINUTE_MS, 20 * MINUTE_MS, 180 * MINUTE_MS]),
+      steps: 1 + roll.below(roll.pick([4, 40, 400])),
+      forMs: roll.pick([
+        SECOND_MS,
+        5 * SECOND_MS,
+        30 * SECOND_MS,
+        2 * MINUTE_MS,
+        20 * MINUTE_MS,
+        180 * MINUTE_MS,
+      ]),
     })),
     outages: some([0, 0, 1, 2], (from) => ({
       from,

@@ -64,6 +64,8 @@ export class Life {
   readonly #fatalChunk: number
   #notesLeft = 0
   #frozen: PromiseWithResolvers<void> | undefined
+  #stepsToFreeze = 0
+  #freezes: () => void = () => undefined
   readonly #die: () => void
 
   constructor(fatalStep: number, fatalChunk: number, die: () => void) {
@@ -74,12 +76,18 @@ export class Life {
 
   step(): Promise<void> | undefined {
     if (this.dead) return never()
-    return ++this.steps === this.#fatalStep ? this.#end() : this.#frozen?.promise
+    if (++this.steps === this.#fatalStep) return this.#end()
+    if (--this.#stepsToFreeze === 0) {
+      this.#frozen ??= Promise.withResolvers()
+      this.#freezes()
+    }
+    return this.#frozen?.promise
   }
 
-  /** It takes no further step until it thaws, and notices nothing. */
-  freeze(): void {
-    this.#frozen ??= Promise.withResolvers()
+  /** From that step on it takes no further one until it thaws, and notices nothing. */
+  freeze(steps: number, freezes: () => void): void {
+    this.#stepsToFreeze = steps
+    this.#freezes = freezes
   }
 
   thaw(): void {

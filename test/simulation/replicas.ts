@@ -126,7 +126,7 @@ export class Replicas {
     this.shard.lose(true)
   }
 
-  #take({ kind, forMs }: Takeover): void {
+  #take({ kind, forMs, steps }: Takeover): void {
     const current = this.#current
     if (!current || current.process.life.dead) return
     const now = this.#clock.now()
@@ -136,11 +136,19 @@ export class Replicas {
       this.#plan(now + forMs, () => current.line.cut(false))
       return
     }
-    current.process.life.freeze()
-    this.#leave(current)
-    this.#plan(now + forMs, () => {
-      current.process.life.thaw()
-      this.#in(LEASE_MS, () => this.#in(STOP_MS, () => this.#mustHaveFailed(current)))
+    current.process.life.freeze(steps, () => this.#paused(current, forMs))
+  }
+
+  #paused(replica: Replica, forMs: number): void {
+    const { life } = replica.process
+    if (this.#current !== replica || this.#calmed) {
+      life.thaw()
+      return
+    }
+    this.#leave(replica)
+    this.#in(forMs, () => {
+      life.thaw()
+      this.#in(LEASE_MS, () => this.#in(STOP_MS, () => this.#mustHaveFailed(replica)))
     })
   }
 
