@@ -24,7 +24,7 @@ const suite = (name: string, folders: string[], testTimeout: number, more: objec
 const inRounds = [
   'test/simulation/*.test.ts',
   'test/e2e/{kill,kill-acks,kill-areas,replay,history-backfill}.test.ts',
-  'test/postgres/{kill,replicas}.test.ts',
+  'test/postgres/{kill,replicas,simulation}.test.ts',
 ]
 /** Of `npm run test:long` alone. */
 const slow = ['test/e2e/{large-entries,files-after-kill,fronts}.test.ts']

@@ -22,24 +22,37 @@ export interface Proxy {
   /** New connections are refused, and open ones cut. */
   refuse(): void
   heal(): void
+  /** A connection is being opened, or the server has not answered its last request. */
+  isBusy(): boolean
   close(): Promise<void>
 }
 
 const LATE_MS = 700
 /** Of the statement that fences a transaction. */
 const FENCE = 'SET commits = '
+/** The server's last message of an answer: its type, its length; then one byte of state. */
+const READY = Buffer.from('Z\0\0\0\x05', 'latin1')
 /** A simple query: its type, its length, its text, and a zero byte. */
 const COMMIT = Buffer.from('Q\0\0\0\x0bCOMMIT\0', 'latin1')
 
-export async function startProxy(socket: string, role: string): Promise<Proxy> {
+/** `moved` is called before each piece that passes, and when a connection ends. */
+export async function startProxy(
+  socket: string,
+  role: string,
+  moved: () => void = () => undefined,
+): Promise<Proxy> {
   let fault: Fault | undefined
   let isRefusing = false
   let isMute = false
   let target = socket
   const open = new Set<Socket>()
+  /** by their client's end */
+  const waiting = new Set<Socket>()
   const server = createServer((client) => {
     if (isRefusing) return void client.destroy()
     const upstream = connect(target)
+    waiting.add(client)
+    client.setNoDelay(true)
     const both = [client, upstream]
     const cut = () => both.forEach((end) => end.destroy())
     let sent = ''
@@ -48,9 +61,15 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
       open.add(end)
       end.on('error', cut)
       end.on('close', () => open.delete(end))
+      end.on('close', () => {
+        waiting.delete(client)
+        moved()
+      })
       end.on('close', cut)
     }
     client.on('data', (bytes: Buffer) => {
+      moved()
+      waiting.add(client)
       sent += bytes.toString('latin1')
       const isMeant = bytes.includes(COMMIT) && fault !== undefined && sent.includes(FENCE)
       if (bytes.includes(COMMIT)) sent = ''
@@ -73,6 +92,8 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
       upstream.write(bytes)
     })
     upstream.on('data', (bytes: Buffer) => {
+      moved()
+      if (bytes.subarray(-6, -1).equals(READY)) waiting.delete(client)
       if (isEnding) cut()
       else if (!isMute) client.write(bytes)
     })
@@ -92,6 +113,7 @@ export async function startProxy(socket: string, role: string): Promise<Proxy> {
       cutAll()
     },
     heal: () => void (isRefusing = false),
+    isBusy: () => waiting.size > 0,
     async close() {
       cutAll()
       await new Promise((resolve) => server.close(resolve))

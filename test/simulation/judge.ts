@@ -1,6 +1,7 @@
 // The invariants: what must be true of every run, whatever went wrong in it.
 import type { App } from '../../src/app/app.ts'
 import type { MockEntry } from '../../src/mock/entry.ts'
+import type { FakeS3 } from '../fakes/s3.ts'
 import { accountReport } from '../../src/contracts/accounts.ts'
 import { historyTruth, judgeHistory, judgeQueryText } from './judge-history.ts'
 import type { HistoryTruth } from './judge-history.ts'
@@ -10,9 +11,9 @@ import { judgeInventory, judgeRecords } from './judge-vault.ts'
 import type { VaultFacts } from './judge-vault.ts'
 import { lineOf, onOneLine } from './lines.ts'
 import type { Judged, Line } from './lines.ts'
+import { FILE_PATH, secrets, sourcesOf } from './config.ts'
 import { hecBatchEntries } from './scenario.ts'
 import type { World } from './simulate.ts'
-import { FILE_PATH, secrets, sourcesOf } from './simulate.ts'
 
 function fileLines(world: World): string[] {
   // Rotated files have the older lines.
@@ -53,6 +54,8 @@ interface Received {
   /** how many lines may be there twice */
   readonly mayRepeat: number
   readonly unordered?: boolean
+  /** of a bucket: the lines that share a folder, in the order of its names; absent: all lines */
+  readonly folders?: readonly (readonly Line[])[]
 }
 
 /** A replay is recognized by its mark. */
@@ -61,21 +64,39 @@ function hecLines({ hec }: World, marked: boolean): Line[] {
   return own.map(({ event }) => lineOf(event.toString('latin1')))
 }
 
-function mayRepeatAtHec({ scenario, deaths, hecDoubts }: World): number {
-  return hecBatchEntries(scenario) * (scenario.acks?.maxInFlight ?? 1) * (deaths + hecDoubts + 1)
+function mayRepeatAtHec({ scenario, deaths, takeovers, hecDoubts }: World): number {
+  const ends = deaths + takeovers
+  return hecBatchEntries(scenario) * (scenario.acks?.maxInFlight ?? 1) * (ends + hecDoubts + 1)
+}
+
+/** Its lines by workspace, source and day: only those are in the journal's order. */
+function bucketFolders(s3: FakeS3): readonly (readonly Line[])[] {
+  const objects = s3.entries.toSorted((one, other) => (one.key < other.key ? -1 : 1))
+  const folders = Map.groupBy(objects, ({ key }) => key.slice(0, key.lastIndexOf('/')))
+  return [...folders.values()].map((inOne) =>
+    inOne.flatMap(({ body }) => body.toString('latin1').split('\n').slice(0, -1).map(lineOf)),
+  )
+}
+
+/** Replaced objects would hide entries that were stored twice. */
+function judgeBucket({ s3 }: World): string[] {
+  const replaced = s3?.entries.filter(({ versions }) => versions > 1) ?? []
+  return replaced.length === 0 ? [] : [`archive: ${replaced.length} objects were stored more than once`]
+}
+
+function archiveOf(world: World): Received {
+  const common = { sink: 'archive', sources: sourcesOf(world.scenario, 'archive'), mayRepeat: 0 }
+  if (!world.s3) return { ...common, lines: fileLines(world).map(lineOf) }
+  const folders = bucketFolders(world.s3)
+  return { ...common, lines: folders.flat(), folders }
 }
 
 function received(world: World): readonly Received[] {
   const { batchEntries, acks } = world.scenario
   const sources = (sink: string) => sourcesOf(world.scenario, sink)
   const crashes = world.deaths
-  return [
-    {
-      sink: 'archive',
-      lines: fileLines(world).map(lineOf),
-      sources: sources('archive'),
-      mayRepeat: 0,
-    },
+  const always: Received[] = [
+    archiveOf(world),
     {
       sink: 'splunk',
       lines: hecLines(world, false),
@@ -84,6 +105,10 @@ function received(world: World): readonly Received[] {
       // What an indexer lost comes later.
       unordered: acks !== undefined,
     },
+  ]
+  if (world.s3) return always
+  return [
+    ...always,
     {
       sink: 'console',
       // An empty line precedes what may have been printed before, and been cut.
@@ -138,14 +163,20 @@ function order(lines: readonly Line[], sources: readonly string[]): string[] {
   return [...new Set(lines.flatMap(({ source, text }) => (sources.includes(source) ? [text] : [])))]
 }
 
+const only = (lines: readonly Line[], texts: ReadonlySet<string>) =>
+  lines.filter(({ text }) => texts.has(text))
+
 function judgeOrder([first, ...others]: readonly Received[]): string[] {
   if (!first) return []
   return others.flatMap(({ sink, sources, lines, unordered }) => {
     if (unordered) return []
     const both = sources.filter((source) => first.sources.includes(source))
-    const journal = order(first.lines, both)
-    const at = order(lines, both).findIndex((text, index) => text !== journal[index])
-    return at < 0 ? [] : [`${sink}: line ${at} is out of the journal's order`]
+    return (first.folders ?? [first.lines]).flatMap((folder) => {
+      const journal = order(folder, both)
+      const shared = first.folders ? only(lines, new Set(journal)) : lines
+      const at = order(shared, both).findIndex((text, index) => text !== journal[index])
+      return at < 0 ? [] : [`${sink}: line ${at} is out of the journal's order`]
+    })
   })
 }
 
@@ -227,7 +258,14 @@ const REREAD_MS = 7 * 3_600_000
 const GONE_MS = 9 * 3_600_000
 const CLOCKS_MS = 120_000
 
-function historyOf({ scenario: seed, mock, clock, deaths, orders }: World): HistoryTruth | undefined {
+function historyOf({
+  scenario: seed,
+  mock,
+  clock,
+  deaths,
+  takeovers,
+  orders,
+}: World): HistoryTruth | undefined {
   const scenario = seed.areas?.history
   if (!scenario) return undefined
   const poisoned = (seed.faults.history_poison ?? 0) !== 0
@@ -238,7 +276,7 @@ function historyOf({ scenario: seed, mock, clock, deaths, orders }: World): Hist
     doubles: (seed.faults.duplicated ?? 0) !== 0,
     dueBefore: poisoned ? -Infinity : clock.now() - REREAD_MS,
     // An answer may be lost with its reader, or find no memory, and the next one may show something else.
-    everyContent: deaths === 0 && seed.journalBytes === '2GiB',
+    everyContent: deaths + takeovers === 0 && seed.journalBytes === '2GiB',
   })
 }
 
@@ -265,6 +303,7 @@ export async function judge(world: World, app: App | undefined): Promise<string[
     ...sinks.flatMap((sink) => judgeSink(world, truth, sink, archive)),
     ...(vault ? judgeInventory(vault, archive) : []),
     ...judgeOrder(sinks),
+    ...judgeBucket(world),
     ...(['audit', 'history', 'vault'] as const).flatMap((area) => judgeBudget(world, area)),
     ...(await judgePast(world, app, sinks, hecLines(world, true), mayRepeatAtHec(world))),
     ...judgeLog(world, truth),

@@ -15,6 +15,8 @@ interface SeedsOfProgram {
   readonly all: number
   /** seeds of one process: enough that its start costs little, few enough that the cores finish together */
   readonly lot: number
+  /** more of its arguments */
+  readonly more?: readonly string[]
 }
 
 interface Ran {
@@ -23,16 +25,16 @@ interface Ran {
 }
 
 /** In a process of its own: a daemon that died in the middle of something keeps its memory to the end of its process. */
-function run(program: string, count: number, from: number): Promise<Ran> {
+function run(program: string, args: readonly string[]): Promise<Ran> {
   const path = join(import.meta.dirname, program)
   return new Promise((resolve) => {
-    execFile(process.execPath, [path, String(count), String(from)], (error, stdout, stderr) => {
+    execFile(process.execPath, [path, ...args], (error, stdout, stderr) => {
       resolve({ code: error ? (error.code ?? error.signal ?? 'unknown') : 0, output: stdout + stderr })
     })
   })
 }
 
-export function runSeeds({ program, title, first, all, lot }: SeedsOfProgram): void {
+export function runSeeds({ program, title, first, all, lot, more = [] }: SeedsOfProgram): void {
   const seeds = roundsOf(
     Array.from({ length: all }, (_, index) => index + 1),
     first,
@@ -43,7 +45,7 @@ export function runSeeds({ program, title, first, all, lot }: SeedsOfProgram): v
       const [from, last] = [part[0] as number, part.at(-1) as number]
       // The runner itself only waits for them.
       test.concurrent(`seeds ${from} to ${last}`, { timeout: TIMEOUT_MS }, async () => {
-        const { code, output } = await run(program, part.length, from)
+        const { code, output } = await run(program, [String(part.length), String(from), ...more])
         // The output names how to run each failing seed again.
         expect(code, output).toBe(0)
       })

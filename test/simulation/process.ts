@@ -1,14 +1,38 @@
 // One life of the daemon in the simulation: production code whose every step into the environment may be its last.
 import { openApp } from '../../src/app/app.ts'
 import type { App } from '../../src/app/app.ts'
+import type { Mode } from '../../src/app/access.ts'
 import type { Environment } from '../../src/app/environment.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { gzip } from '../../src/platform/gzip/gzip.ts'
 import { openJournal } from '../../src/journal/sqlite/open.ts'
+import type { JournalOptions } from '../../src/journal/sqlite/open.ts'
 import type { Clock, Random } from '../../src/core/clock.ts'
 import type { Disk, DiskFile, Transport } from '../../src/contracts/platform.ts'
 import type { Append, Journal, Acknowledgement, State } from '../../src/contracts/journal.ts'
 import type { Log } from '../../src/core/log.ts'
+
+/** Where a life has its journal. */
+export interface LifeJournal {
+  open(options: JournalOptions, life: Life): Promise<Journal>
+  /** Each call goes through it: no virtual time passes while a database works. */
+  counted<T>(work: () => Promise<T>): Promise<T>
+  /** A call that changes the journal has succeeded. */
+  changed(life: Life, call: string): void
+  /** The process is gone: all that it had open ends silently. */
+  end(): Promise<void>
+}
+
+/** Every life finds the file as the last one left it. */
+function fileJournal(): LifeJournal {
+  let journal: Journal | undefined
+  return {
+    open: async (options) => (journal = await openJournal(options)),
+    counted: (work) => work(),
+    changed: () => undefined,
+    end: async () => journal?.close(),
+  }
+}
 
 export interface Surroundings {
   readonly clock: Clock
@@ -21,18 +45,27 @@ export interface Surroundings {
   readonly fatalChunk: number
   /** Called with each acknowledgement before it lands. */
   readonly settling: (journal: Journal, sink: string, acknowledgement: Acknowledgement) => void
+  /** absent: a file */
+  readonly journal?: LifeJournal
+  /** absent: the only one, with a file */
+  readonly shard?: NonNullable<Mode['shard']>
 }
 
 const never = () => new Promise<never>(() => undefined)
 
 /** Counts steps into the environment; at the fatal one everything stops forever. */
-class Life {
+export class Life {
   steps = 0
   dead = false
+  /** Another process has its shard: nothing that it writes may land. */
+  superseded = false
   chunks = 0
   readonly #fatalStep: number
   readonly #fatalChunk: number
   #notesLeft = 0
+  #frozen: PromiseWithResolvers<void> | undefined
+  #stepsToFreeze = 0
+  #freezes: () => void = () => undefined
   readonly #die: () => void
 
   constructor(fatalStep: number, fatalChunk: number, die: () => void) {
@@ -43,7 +76,23 @@ class Life {
 
   step(): Promise<void> | undefined {
     if (this.dead) return never()
-    return ++this.steps === this.#fatalStep ? this.#end() : undefined
+    if (++this.steps === this.#fatalStep) return this.#end()
+    if (--this.#stepsToFreeze === 0) {
+      this.#frozen ??= Promise.withResolvers()
+      this.#freezes()
+    }
+    return this.#frozen?.promise
+  }
+
+  /** From that step on it takes no further one until it thaws, and notices nothing. */
+  freeze(steps: number, freezes: () => void): void {
+    this.#stepsToFreeze = steps
+    this.#freezes = freezes
+  }
+
+  thaw(): void {
+    this.#frozen?.resolve()
+    this.#frozen = undefined
   }
 
   /** Ends when so many more state entries of jobs have landed: right behind the last of them. */
@@ -131,33 +180,51 @@ function isOfPast(name: keyof Journal | keyof State, given: unknown): boolean {
   return name === 'resend' || name === 'change'
 }
 
-function mortalState(state: State, life: Life): State {
+function mortalState(state: State, life: Life, around: LifeJournal): State {
   return new Proxy(state, {
     get(target, name: keyof State) {
-      if (name === 'scope') return (scope: string) => mortalState(target.scope(scope), life)
+      if (name === 'scope') return (scope: string) => mortalState(target.scope(scope), life, around)
       if (name === 'entry') return target.entry.bind(target)
-      return mortalMethod(target, name, life)
+      return mortalMethod(target, name, life, around)
     },
   })
 }
+
+const isChange = (name: string) =>
+  /^(append|ack|recordInFlight|resend|replay|put|putIfAbsent|change|compareAndSet)$/.test(name)
 
 function mortalMethod<T extends Journal | State>(
   target: T,
   name: keyof T & (keyof Journal | keyof State),
   life: Life,
+  around: LifeJournal,
 ) {
+  const call = target[name] as (...args: unknown[]) => Promise<unknown>
+  // It waits for other calls, not for the database.
+  const counted =
+    name === 'arrival'
+      ? (work: () => Promise<unknown>) => work()
+      : <T>(work: () => Promise<T>) => around.counted(work)
   return life.guard(async (...args: unknown[]) => {
-    const answer: unknown = await (target[name] as (...args: unknown[]) => unknown).apply(target, args)
+    const wasSuperseded = life.superseded
+    const answer: unknown = await counted(() => call.apply(target, args))
+    if (wasSuperseded && isChange(name)) around.changed(life, name)
     if (isOfPast(name, args[0])) await life.noted()
     return answer
   })
 }
 
 /** Every method of the journal is a step; its file is closed at death, as the kernel would. */
-function mortalJournal(journal: Journal, life: Life, settling: Surroundings['settling']): Journal {
+function mortalJournal(
+  journal: Journal,
+  life: Life,
+  around: LifeJournal,
+  settling: Surroundings['settling'],
+): Journal {
   return new Proxy(journal, {
     get(target, name: keyof Journal) {
-      if (name === 'state') return mortalState(target.state, life)
+      if (name === 'state') return mortalState(target.state, life, around)
+      if (name === 'leaseEnd') return target.leaseEnd
       // Not a promise, and not to be taken for one.
       if (typeof target[name] !== 'function') return undefined
       if (name === 'stats' || name === 'pressure') return () => target[name]()
@@ -166,9 +233,11 @@ function mortalJournal(journal: Journal, life: Life, settling: Surroundings['set
       if (name === 'ack')
         return life.guard((...args: Parameters<Journal['ack']>) => {
           settling(target, ...args)
-          return target.ack(...args)
+          const landed = around.counted(() => target.ack(...args))
+          if (life.superseded) landed.then(() => around.changed(life, name), () => undefined) // prettier-ignore
+          return landed
         })
-      return mortalMethod(target, name, life)
+      return mortalMethod(target, name, life, around)
     },
   })
 }
@@ -189,12 +258,12 @@ export async function startProcess(
   once: boolean,
   fatalStep: number,
 ): Promise<Process | { buried: Promise<void> }> {
-  let journal: Journal | undefined
   let died: () => void = () => undefined
   const death = new Promise<void>((resolve) => {
     died = resolve
   })
-  const { clock, random, log, disk, transport, print, settling, fatalChunk } = around
+  const { clock, random, log, disk, transport, print, settling, fatalChunk, shard } = around
+  const own = around.journal ?? fileJournal()
   const life = new Life(fatalStep, fatalChunk, () => died())
   const outside: Environment = {
     version: '0.0.0-simulated',
@@ -212,13 +281,13 @@ export async function startProcess(
     print: life.guard(print),
     gzip: life.guard(gzip),
   }
-  const opened = openApp(config, outside, { once }, async (options) => {
-    journal = await openJournal(options)
-    return mortalJournal(journal, life, settling)
-  })
+  const mode = { once, ...(shard ? { shard } : {}) }
+  const opened = openApp(config, outside, mode, async (options) =>
+    mortalJournal(await own.open(options, life), life, own, settling),
+  )
   const bury = async () => {
     life.dead = true
-    await journal?.close()
+    await own.end()
   }
   const app = await Promise.race([opened, death])
   if (!app) return { buried: bury() }

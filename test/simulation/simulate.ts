@@ -2,34 +2,36 @@
 import { mkdtempSync, rmSync, existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { configSchema } from '../../src/config/schema.ts'
 import { openMock } from '../../src/mock/mock.ts'
 import type { Mock } from '../../src/mock/mock.ts'
 import { faultNames } from '../../src/mock/switches.ts'
 import type { Disk, Transport } from '../../src/contracts/platform.ts'
-import { ConnectorError } from '../../src/core/errors.ts'
+import { ConnectorError, isRetried } from '../../src/core/errors.ts'
 import type { Log, LogFields } from '../../src/core/log.ts'
+import { openMemoryBudgets } from '../../src/core/memory-budget.ts'
 import { FakeDisk } from '../fakes/disk.ts'
 import { FakeHec, hecTransport } from '../fakes/hec.ts'
 import type { HecFault } from '../fakes/hec.ts'
+import { FakeS3, s3Transport } from '../fakes/s3.ts'
+import type { S3Fault } from '../fakes/s3.ts'
 import { unsafe, upset } from './acks.ts'
+import { API_KEY, HEC_TOKEN, configOf, sourcesOf } from './config.ts'
+import { databaseOf } from './database.ts'
 import { judge } from './judge.ts'
 import { Orders } from './operator.ts'
 import type { OperatorScenario } from './operator.ts'
 import { withOutages } from './outages.ts'
 import type { Outages } from './outages.ts'
 import { startProcess } from './process.ts'
-import type { Process } from './process.ts'
+import type { Process, Surroundings } from './process.ts'
+import type { Database } from './postgres.ts'
 import { dice } from './random.ts'
 import type { Dice } from './random.ts'
-import { hecBatchEntries, HOUR_MS, scenarioOf } from './scenario.ts'
+import { Replicas } from './replicas.ts'
+import { HOUR_MS, scenarioOf } from './scenario.ts'
 import type { Scenario } from './scenario.ts'
 import { VirtualClock, settled } from './virtual-clock.ts'
 
-const API_KEY = 'api-key-that-nobody-may-see'
-const HEC_TOKEN = 'hec-token-that-nobody-may-see'
-export const secrets = [API_KEY, HEC_TOKEN]
-export const FILE_PATH = '/out/entries.ndjson'
 /** After the faults: long enough for two whole lookbacks or passes of the vault, and for every retry. */
 const LONG_QUIET_MS = 14 * HOUR_MS
 /** Of most seeds that read the audit log alone: whatever was visible before is due by then (`judge.ts`). */
@@ -48,12 +50,16 @@ export interface World {
   /** before the mock */
   readonly outages: Outages
   readonly hec: FakeHec
-  readonly disk: FakeDisk
+  disk: FakeDisk
+  /** the archive of replicas; undefined: it is a file */
+  readonly s3: FakeS3 | undefined
   /** what went to standard output, line by line */
   readonly printed: Buffer[]
   readonly logged: string[]
   /** how often the daemon died or was cut off from power */
   deaths: number
+  /** how often another replica took the shard from one that lived */
+  takeovers: number
   /** batches between sending and acknowledging may have come twice this often */
   hecDoubts: number
   /** entries that were acknowledged at the collector and not safe there */
@@ -67,6 +73,7 @@ export interface Verdict {
   readonly entries: number
   readonly requests: number
   readonly deaths: number
+  readonly takeovers: number
 }
 
 function capture(lines: string[], fields: LogFields = {}): Log {
@@ -99,81 +106,7 @@ function hecFaults(roll: Dice, share: number, world: World): () => HecFault | un
   }
 }
 
-const usualSources = ['audit', 'history.usage', 'vault.projects']
-
-/** What a sink wants. */
-export function sourcesOf({ areas }: Scenario, sink: string): readonly string[] {
-  return areas?.history?.queryAt.includes(sink) === true ? [...usualSources, 'history.query'] : usualSources
-}
-
-/** What a workspace reads beside its audit log. */
-function areaConfig({ areas, startAt }: Scenario) {
-  const history = areas?.history
-  const span = history?.startSpanMs
-  return {
-    ...(areas?.vault ? { vault: { projects: true, interval: areas.vault.interval } } : {}),
-    ...(history
-      ? {
-          history: {
-            version: history.version,
-            ...(history.v1UntilMs === undefined
-              ? {}
-              : { v1_until: new Date(history.v1UntilMs).toISOString().slice(0, 10) }),
-            query: history.query,
-            interval: history.interval,
-            start: span === undefined ? 'earliest' : new Date(startAt - span).toISOString(),
-            lookback: `${history.rereadMs / HOUR_MS}h`,
-          },
-        }
-      : {}),
-  }
-}
-
-function configOf(scenario: Scenario, folder: string) {
-  const { journalBytes, interval, activity, start, batchEntries, rotateBytes, acks } = scenario
-  const batch = { max_entries: batchEntries }
-  const wants = (sink: string) => {
-    const sources = sourcesOf(scenario, sink)
-    return sources === usualSources ? {} : { sources }
-  }
-  return configSchema.parse({
-    journal: { path: join(folder, 'auditferry.db'), max_bytes: journalBytes, keep_delivered: '1MiB' },
-    workspaces: [
-      {
-        name: 'acme',
-        base_url: 'https://api.test',
-        api_key: API_KEY,
-        audit: { interval, activity, start },
-        ...areaConfig(scenario),
-      },
-    ],
-    sinks: [
-      {
-        name: 'archive',
-        type: 'file',
-        path: FILE_PATH,
-        batch,
-        ...wants('archive'),
-        ...(rotateBytes ? { rotate: { max_bytes: rotateBytes, keep: 1000 } } : {}),
-      },
-      {
-        name: 'splunk',
-        type: 'splunk_hec',
-        ...(acks?.endpoints === 2
-          ? { urls: ['https://hec.test:8088', 'https://hec.test:8089'] }
-          : { url: 'https://hec.test:8088' }),
-        token: HEC_TOKEN,
-        compression: 'none',
-        ...(acks ? { acks: acks.acks, max_in_flight: acks.maxInFlight, ack_timeout: acks.timeout } : {}),
-        batch: { max_entries: hecBatchEntries(scenario) },
-        ...wants('splunk'),
-      },
-      { name: 'console', type: 'stdout', batch },
-    ],
-  })
-}
-
-function openWorld(scenario: Scenario): World {
+function openWorld(scenario: Scenario, inPostgres: boolean): World {
   const clock = new VirtualClock(scenario.startAt)
   const mock = openMock({
     clock,
@@ -197,9 +130,11 @@ function openWorld(scenario: Scenario): World {
     outages: withOutages(mock.transport, scenario.outages, clock, dice(scenario.seed + 4)),
     hec,
     disk,
+    s3: inPostgres ? new FakeS3() : undefined,
     printed: [],
     logged: [],
     deaths: 0,
+    takeovers: 0,
     hecDoubts: 0,
     tooEarly: [],
     orders: undefined,
@@ -212,8 +147,24 @@ function openHec({ acks }: Scenario): FakeHec {
   return new FakeHec({ tokens: { [HEC_TOKEN]: { acks: true } }, indexers, cookieRolls, ackDelayMs: delayMs })
 }
 
-class ChunkSlice {
+const RETRY_MS = 5_000
+
+function s3Faults(roll: Dice, share: number): () => S3Fault | undefined {
+  return () => {
+    if (!roll.chance(share)) return undefined
+    const stores = roll.chance(0.5)
+    return roll.pick<S3Fault>([
+      { kind: 'reset', stores },
+      { kind: 'html', stores },
+      { kind: 'code', status: 503, code: 'SlowDown' },
+      { kind: 'slow', ms: 5_000 },
+    ])
+  }
+}
+
+class Run {
   readonly world: World
+  readonly #replicas: Replicas | undefined
   readonly #config
   readonly #roll: Dice
   readonly #fatalSteps: number[]
@@ -224,11 +175,19 @@ class ChunkSlice {
   /** epoch ms until which each sink is dead */
   readonly #dead: { readonly archive: number; readonly splunk: number; readonly console: number }
 
-  constructor(world: World, folder: string) {
+  constructor(world: World, folder: string, database: Database | undefined) {
     this.world = world
-    const { scenario } = world
+    const { scenario, s3 } = world
     this.#roll = dice(scenario.seed + 2)
-    this.#config = configOf(scenario, folder)
+    this.#config = configOf(scenario, folder, s3 ? 's3' : 'file')
+    const { seed, startAt, troubleMs } = scenario
+    if (database)
+      this.#replicas = new Replicas(
+        database.shard(world.clock),
+        world.clock,
+        databaseOf(seed, startAt, troubleMs),
+      )
+    if (s3) s3.faultOf = s3Faults(dice(seed + 5), scenario.hecFaultShare)
     this.#fatalSteps = [...scenario.fatalSteps]
     this.#fatalChunks = [...(scenario.areas?.fatalChunks ?? [])]
     const until = scenario.startAt + scenario.deadSinkHours * HOUR_MS
@@ -245,10 +204,46 @@ class ChunkSlice {
   }
 
   async #start(): Promise<void> {
+    const replicas = this.#replicas
+    if (!replicas) return this.#begin({})
+    // An earlier one ended, or its lease did.
+    await replicas.shard.expire()
+    // Nothing of its disk is left to the next replica.
+    this.world.disk = new FakeDisk({ random: this.#roll })
+    const line = await replicas.line()
+    try {
+      await this.#begin({
+        journal: {
+          open: async (...asked) => {
+            const journal = await line.open(...asked)
+            replicas.acquired()
+            return journal
+          },
+          counted: (work) => line.counted(work),
+          changed: (...call) => line.changed(...call),
+          end: () => line.end(),
+        },
+        shard: { number: replicas.shard.number, memory: openMemoryBudgets(this.#config.sinks.length) },
+      })
+    } catch (error) {
+      await line.end()
+      if (!isRetried(error) && !(error instanceof ConnectorError && error.code === 'lease_lost')) throw error
+      await this.#drive(this.world.clock.sleep(RETRY_MS), Infinity)
+      return
+    }
+    if (this.#process) replicas.started(this.#process, line)
+  }
+
+  async #begin(more: Pick<Surroundings, 'journal' | 'shard'>): Promise<void> {
     const { world } = this
-    const { clock, hec, disk, printed, logged, scenario, outages } = world
+    const { clock, hec, disk, printed, logged, scenario, outages, s3 } = world
     const receiver = hecTransport(hec, clock)
+    const bucket = s3 && s3Transport(s3, clock)
     const transport: Transport = (request, signal) => {
+      if (bucket && request.url.startsWith('https://s3.test')) {
+        if (clock.now() >= this.#dead.archive) return bucket(request, signal)
+        return Promise.reject(new ConnectorError('unreachable', 'refused'))
+      }
       if (!request.url.startsWith('https://hec.test')) return outages.transport(request, signal)
       if (clock.now() < this.#dead.splunk) return Promise.reject(new ConnectorError('unreachable', 'refused'))
       return receiver(request, signal)
@@ -273,10 +268,10 @@ class ChunkSlice {
         settling: (journal, sink, acknowledgement) => {
           if (!scenario.acks || sink !== 'splunk') return
           const wanted = sourcesOf(scenario, sink)
-          void unsafe(journal, hec, acknowledgement, clock.now(), wanted).then((ids) =>
-            world.tooEarly.push(...ids),
-          )
+          const ids = unsafe(journal, hec, acknowledgement, clock.now(), wanted)
+          void ids.then((early) => world.tooEarly.push(...early), ignoreLost)
         },
+        ...more,
       },
       false,
       fatalStep,
@@ -289,7 +284,7 @@ class ChunkSlice {
     }
     await process.buried
     this.#died()
-    return this.#start()
+    if (!this.#replicas) return this.#start()
   }
 
   #died(): void {
@@ -298,6 +293,7 @@ class ChunkSlice {
     world.disk.crash(world.scenario.powerCuts ? 'power' : 'kill')
     world.disk.restart()
     this.#process = undefined
+    this.#replicas?.died()
   }
 
   /** Lets time pass until `promise` settles. */
@@ -308,11 +304,25 @@ class ChunkSlice {
     })
     watched.catch(() => undefined)
     for (;;) {
-      await settled()
+      await this.#quiet()
       if (watch.over) return watched
-      this.#turn()
-      this.world.clock.advance(until)
+      this.#advance(until)
     }
+  }
+
+  #quiet(): Promise<void> {
+    return this.#replicas ? this.#replicas.shard.quiet() : settled()
+  }
+
+  /** False: nothing happens until then. */
+  #advance(until: number): boolean {
+    this.#turn()
+    const { clock } = this.world
+    const replicas = this.#replicas
+    const next = replicas?.next ?? Infinity
+    if (!replicas || next > until || next === Infinity) return clock.advance(until)
+    if (!clock.advance(next)) replicas.act()
+    return true
   }
 
   #turn(): void {
@@ -320,9 +330,10 @@ class ChunkSlice {
   }
 
   async pass(until: number): Promise<void> {
-    const { clock } = this.world
     for (;;) {
-      await settled()
+      await this.#quiet()
+      const replicas = this.#replicas
+      if (replicas && !this.#process?.life.dead && !replicas.tend()) this.#process = undefined
       const process = this.#process
       if (!process) await this.#start()
       else if (process.life.dead) {
@@ -330,8 +341,7 @@ class ChunkSlice {
         this.#died()
       } else if (process.failed() !== undefined) throw process.failed() as Error
       else {
-        this.#turn()
-        if (!clock.advance(until)) return
+        if (!this.#advance(until)) return
       }
     }
   }
@@ -359,6 +369,8 @@ class ChunkSlice {
     for (const name of faultNames) world.mock.setFault(name, undefined)
     world.hec.faultOf = undefined
     world.hec.ackFaultOf = undefined
+    if (world.s3) world.s3.faultOf = undefined
+    this.#replicas?.calm()
     const process = this.#process
     if (process) {
       await process.bury()
@@ -382,9 +394,24 @@ class ChunkSlice {
     if (this.#process) await this.#drive(this.#process.app.stop(), Infinity)
   }
 
+  /** How its replicas behaved. */
+  judgeReplicas(): readonly string[] {
+    this.world.takeovers = this.#replicas?.takeovers ?? 0
+    return this.#replicas?.judge() ?? []
+  }
+
+  async close(): Promise<void> {
+    await this.#replicas?.shard.close()
+  }
+
   get app() {
     return this.#process?.app
   }
+}
+
+/** A replica that has lost its journal reads nothing, and acknowledges nothing. */
+function ignoreLost(error: unknown): void {
+  if (!(error instanceof ConnectorError)) throw error
 }
 
 /** A volume that is read-only for a while. */
@@ -404,38 +431,43 @@ function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
   }
 }
 
-/** The files that a seed leaves behind: for a person who wants to know why. */
-export async function simulateWorld(seed: number): Promise<World> {
-  return (await runSeed(seed)).world
+/** For a person who wants to know why. Without a database the journal is a file. */
+export async function simulateWorld(seed: number, database?: Database): Promise<World> {
+  return (await runSeed(seed, database)).world
 }
 
 /** Throws nothing: failures are in the verdict. */
-export async function simulate(seed: number): Promise<Verdict> {
-  const { world, faults } = await runSeed(seed)
+export async function simulate(seed: number, database?: Database): Promise<Verdict> {
+  const { world, faults } = await runSeed(seed, database)
   return {
     faults,
     entries: world.mock.entries().length,
     requests: world.mock.requests.length,
     deaths: world.deaths,
+    takeovers: world.takeovers,
   }
 }
 
-async function runSeed(seed: number): Promise<{ world: World; faults: string[] }> {
+async function runSeed(
+  seed: number,
+  database: Database | undefined,
+): Promise<{ world: World; faults: string[] }> {
   const scenario = scenarioOf(seed)
   const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   const folder = mkdtempSync(join(fast, 'auditferry-simulation-'))
-  const world = openWorld(scenario)
-  const run = new ChunkSlice(world, folder)
+  const world = openWorld(scenario, database !== undefined)
+  const run = new Run(world, folder, database)
   const faults: string[] = []
   try {
     if (scenario.operator) await run.operate(scenario.operator)
     await run.pass(scenario.startAt + scenario.troubleMs)
     await run.calm()
-    faults.push(...(await judge(world, run.app)))
+    faults.push(...run.judgeReplicas(), ...(await judge(world, run.app)))
     await run.stop()
   } catch (error) {
     faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
   } finally {
+    await run.close()
     rmSync(folder, { recursive: true, force: true })
   }
   return { world, faults }
