@@ -17,7 +17,7 @@ export const areaBugs: readonly PlantedBug[] = [
       {
         file: 'src/sources/history/window.ts',
         find: 'yield partOf({ ...ready, headUs })',
-        replace: `for (const walk of [cursor.live, cursor.sweep, ...cursor.todo])
+        replace: `for (const walk of [cursor.live, cursor.lookback, ...cursor.todo])
           if (walk?.at === window.from) walk.at = window.to
         yield lastChunk(step, { ...ready, headUs })`,
       },
@@ -36,8 +36,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/due.ts',
-        find: "when('lookback', sweep ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
-        replace: "when('lookback', sweep && nextReread(options, cursor, now) ? now : Infinity)",
+        find: "when('lookback', lookback ? now : (nextReread(options, cursor, now)?.dueAt ?? Infinity))",
+        replace: "when('lookback', lookback && nextReread(options, cursor, now) ? now : Infinity)",
       },
     ],
     tests: [{ file: 'test/unit/sources/history/history.test.ts', title: late }],
@@ -75,8 +75,8 @@ export const areaBugs: readonly PlantedBug[] = [
     edits: [
       {
         file: 'src/sources/history/due.ts',
-        find: 'if (sweep || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now)',
-        replace: 'if (sweep)',
+        find: 'if (lookback || (nextReread(options, cursor, now)?.dueAt ?? Infinity) <= now)',
+        replace: 'if (lookback)',
       },
     ],
     tests: [
