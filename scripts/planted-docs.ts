@@ -62,14 +62,14 @@ async function page(): Promise<string> {
     .map(([title, lines]) => `## ${title}\n\n${lines.join('\n')}`)
   const text = `# Planted bugs
 
-A test that never failed proves little. Each bug below breaks an invariant of [the guarantees](guarantees.md), or a promise of the sink or format named. The command plants one bug at a time in a copy of the sources, after the unbroken copy has passed, and exits 1 if the tests miss one:
+A test that never failed proves little. Each bug below breaks an invariant of [the guarantees](guarantees.md), or a promise of the sink or format named. The command plants one bug at a time in a copy of the sources, and exits 1 if the tests miss one:
 
 \`\`\`sh
 npm run test:planted                 # all of them
 npm run test:planted -- fsync NORMAL # those whose name has one of these words
 \`\`\`
 
-\`scripts/planted-bugs-*.ts\` have each edit and the titles or seeds of its tests. \`node scripts/planted-docs.ts\` writes this page.
+\`scripts/planted-bugs-*.ts\` have each edit and the titles or seeds of its tests.
 
 ${sections.join('\n\n')}
 `

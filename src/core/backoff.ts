@@ -1,4 +1,4 @@
-// Delay before the next try: exponential with full jitter in its upper half, capped. Pure.
+// Delay before the next try: exponential and capped, at random between half and all of that. Pure.
 import type { Random } from './clock.ts'
 import { isRetried } from './errors.ts'
 import type { ConnectorError, ErrorCode } from './errors.ts'

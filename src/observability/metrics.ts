@@ -194,6 +194,7 @@ export interface Metrics {
   shards(): ShardMetrics
   /** Called before each scrape, to update the gauges. */
   onScrape(refresh: () => void): void
+  /** Not when another configuration takes over: metrics begin anew with it. */
   configReloaded(successful: boolean): void
   /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
   configTaken(at: number): void
