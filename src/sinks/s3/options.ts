@@ -104,6 +104,7 @@ function asked({ endpoint: at, sts_endpoint: sts, access_key_id: key, role_arn: 
   return role === undefined && key !== undefined ? [bucket] : [bucket, sts ?? AWS]
 }
 
+/** Sent in store.ts; what an object must have is also checked in bucket.ts and probe.ts. */
 export const options = z
   .strictObject({
     bucket: z
