@@ -26,8 +26,14 @@ const inRounds = [
   'test/e2e/{kill,kill-acks,kill-areas,replay,history-backfill}.test.ts',
   'test/postgres/{kill,replicas,simulation}.test.ts',
 ]
-/** Of `npm run test:long` alone. */
-const slow = ['test/e2e/{large-entries,files-after-kill,fronts}.test.ts']
+/** Of `npm run test:long` alone, and of the projects of their folders: those that take longest. */
+const slow = [
+  'test/e2e/{large-entries,files-after-kill,fronts}.test.ts',
+  'test/postgres/{daemon,process}.test.ts',
+  'test/unit/sources/{audit/{lookback,outage},vault/vault}.test.ts',
+  'test/unit/{delivery/{isolation,objects},jobs/history-past}.test.ts',
+  'test/unit/{app/canary,cli/run/{life,reload}}.test.ts',
+]
 
 export default defineConfig({
   test: {
@@ -35,6 +41,8 @@ export default defineConfig({
     maxWorkers: availableParallelism(),
     maxConcurrency: availableParallelism(),
     projects: [
+      // `npm test`: unit and postgres without what takes longest.
+      suite('quick', ['unit', 'contract', 'conformance', 'postgres'], 120_000, { exclude: slow }),
       // Only a guard against tests that hang: on a busy machine, starting a process takes ten times as long.
       suite('unit', ['unit', 'contract', 'conformance'], 60_000),
       suite('simulation', ['simulation'], 900_000),
