@@ -101,7 +101,7 @@ function mortalJournal(journal: Journal): Journal {
   })
 }
 
-const world = {
+const context = {
   env: process.env,
   version: '0.0.0-crashing',
   pid: process.pid,
@@ -110,8 +110,8 @@ const world = {
   print: () => Promise.resolve(),
   signal: new AbortController().signal,
 }
-const config = loadConfig(configPath, references(world))
-const real = realEnvironment(config, world)
+const config = loadConfig(configPath, references(context))
+const real = realEnvironment(config, context)
 const environment: Environment = {
   ...real,
   disk: { ...real.disk, open: async (path) => mortalFile(await real.disk.open(path)) },

@@ -4,7 +4,7 @@ import type { JobSpan } from '../../src/contracts/jobs.ts'
 import { isSameStream } from '../../src/contracts/source.ts'
 import { onOneLine } from './lines.ts'
 import type { Line } from './lines.ts'
-import type { World } from './simulate.ts'
+import type { Stage } from './simulate.ts'
 
 interface Held {
   readonly sink: string
@@ -14,42 +14,42 @@ interface Held {
 
 /** `held`: not marked. `marked`: lines of the replay, at its sink. `mayRepeat`: of these. */
 export async function judgePast(
-  world: World,
+  stage: Stage,
   app: App | undefined,
   held: readonly Held[],
   marked: readonly Line[],
   mayRepeat: number,
 ): Promise<string[]> {
-  const { orders } = world
+  const { orders } = stage
   if (!orders) return marked.length === 0 ? [] : ['splunk: a replay that nobody asked for']
   if (!app) return orders.faults
   return [
     ...orders.faults,
-    ...(await judgeBackfills(world, app, held)),
-    ...(await judgeReplays(world, app, marked, mayRepeat)),
+    ...(await judgeBackfills(stage, app, held)),
+    ...(await judgeReplays(stage, app, marked, mayRepeat)),
   ]
 }
 
 /** A page of the live reader in place of the job's own, further on within the span, looks the same: what it skips is not read. */
-const isMisled = ({ scenario }: World) => (scenario.faults.repeated_page ?? 0) !== 0
+const isMisled = ({ scenario }: Stage) => (scenario.faults.repeated_page ?? 0) !== 0
 
 const inSpan = ({ fromUs, toUs }: JobSpan, atUs: number) => atUs >= fromUs && atUs < toUs
 
 /** Entries that a job which read the whole span, from `sinceMs` on, must have met. */
 function due(
-  world: World,
+  stage: Stage,
   span: JobSpan,
   sinceMs: number,
 ): { readonly id: string; readonly raw: Uint8Array }[] {
-  return world.mock
+  return stage.mock
     .entries()
     .filter(
       ({ atUs, visibleAt, defect }) => inSpan(span, atUs) && visibleAt < sinceMs && defect === undefined,
     )
 }
 
-async function judgeBackfills(world: World, app: App, held: readonly Held[]): Promise<string[]> {
-  const taken = world.orders?.backfills ?? []
+async function judgeBackfills(stage: Stage, app: App, held: readonly Held[]): Promise<string[]> {
+  const taken = stage.orders?.backfills ?? []
   const reported = await app.jobs.all('backfill')
   const gone = taken.filter(({ stream }) => !reported.some((one) => isSameStream(one.stream, stream)))
   const faults = gone.map(({ stream }) => `the backfill of ${stream.source} is forgotten`)
@@ -58,11 +58,11 @@ async function judgeBackfills(world: World, app: App, held: readonly Held[]): Pr
     const [span] = one.spans
     if (endedAt === undefined) faults.push(`a backfill goes on for ever: ${JSON.stringify(one)}`)
     if (!span) faults.push(`a backfill without a span: ${JSON.stringify(one)}`)
-    if (!span || endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(world)) continue
+    if (!span || endedAt === undefined || counts.gaps > 0 || unread.length > 0 || isMisled(stage)) continue
     const wanted =
       stream.source === 'audit'
-        ? due(world, span, startedAt)
-        : dueEvents(world, span, startedAt, stream.source)
+        ? due(stage, span, startedAt)
+        : dueEvents(stage, span, startedAt, stream.source)
     for (const { sink, lines, sources } of held) {
       if (!sources.includes(stream.source)) continue
       const there = new Set(
@@ -79,7 +79,7 @@ async function judgeBackfills(world: World, app: App, held: readonly Held[]): Pr
 }
 
 /** Of version 2 alone: rows of version 1 have no id to recognize them by. */
-function dueEvents({ scenario, mock }: World, span: JobSpan, sinceMs: number, source: string) {
+function dueEvents({ scenario, mock }: Stage, span: JobSpan, sinceMs: number, source: string) {
   const { version, v1UntilMs = 0 } = scenario.areas?.history ?? {}
   const boundaryUs = version === 'v1' ? Infinity : v1UntilMs * 1000
   return mock.history().filter(
@@ -94,12 +94,12 @@ function dueEvents({ scenario, mock }: World, span: JobSpan, sinceMs: number, so
 }
 
 async function judgeReplays(
-  world: World,
+  stage: Stage,
   app: App,
   marked: readonly Line[],
   mayRepeat: number,
 ): Promise<string[]> {
-  const taken = world.orders?.replays ?? []
+  const taken = stage.orders?.replays ?? []
   const [reported, ...others] = await app.jobs.all('replay')
   if (!reported) {
     const faults = marked.length > 0 ? ['splunk: marked lines of a replay that was never begun'] : []
@@ -109,13 +109,13 @@ async function judgeReplays(
     return [`a replay goes on for ever: ${JSON.stringify([reported, ...others])}`]
   const [span] = reported.spans
   if (!span) return []
-  const byId = new Map(world.mock.entries().map((entry) => [entry.id, entry]))
+  const byId = new Map(stage.mock.entries().map((entry) => [entry.id, entry]))
   const seen = new Set(marked.map(({ id }) => id))
   const strange = marked.filter(({ id, text }) => {
     const entry = byId.get(id ?? '')
     return !entry || !inSpan(span, entry.atUs) || onOneLine(entry.raw) !== text
   })
-  const wanted = reported.counts.gaps > 0 || isMisled(world) ? [] : due(world, span, reported.startedAt)
+  const wanted = reported.counts.gaps > 0 || isMisled(stage) ? [] : due(stage, span, reported.startedAt)
   const missing = wanted.filter(({ id }) => !seen.has(id))
   const repeats = marked.length - seen.size
   return [

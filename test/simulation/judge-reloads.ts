@@ -3,7 +3,7 @@ import type { App } from '../../src/app/app.ts'
 import type { Job } from '../../src/contracts/jobs.ts'
 import { DAY_US } from '../../src/core/time.ts'
 import { paths } from './reloads-run.ts'
-import type { ReloadsWorld } from './reloads-run.ts'
+import type { ReloadsStage } from './reloads-run.ts'
 
 interface Enveloped {
   readonly workspace: string
@@ -14,20 +14,20 @@ interface Enveloped {
   readonly ingested_at: string
 }
 
-function linesOf({ disk }: ReloadsWorld, path: string): Enveloped[] {
+function linesOf({ disk }: ReloadsStage, path: string): Enveloped[] {
   const lines = (disk.content(path)?.toString() ?? '').split('\n').slice(0, -1)
   return lines.map((line) => JSON.parse(line) as Enveloped)
 }
 
-export async function judgeReloads(world: ReloadsWorld, app: App): Promise<string[]> {
-  const archive = linesOf(world, paths.archive)
-  const other = linesOf(world, paths.other)
+export async function judgeReloads(stage: ReloadsStage, app: App): Promise<string[]> {
+  const archive = linesOf(stage, paths.archive)
+  const other = linesOf(stage, paths.other)
   const [backfills, replays] = [await app.jobs.all('backfill'), await app.jobs.all('replay')]
   const held = { archive, other }
   return [
     ...Object.entries(held).flatMap(([sink, lines]) => twice(sink, lines)),
-    ...world.orders.backfills.flatMap((begun) => judgeBackfill(world, held, begun, backfills)),
-    ...world.orders.replays.flatMap((begun) => judgeReplay(world, archive, begun, replays)),
+    ...stage.orders.backfills.flatMap((begun) => judgeBackfill(stage, held, begun, backfills)),
+    ...stage.orders.replays.flatMap((begun) => judgeReplay(stage, archive, begun, replays)),
     ...(other.some(({ replay }) => replay) ? ['other: a line of a replay'] : []),
     ...(app.journal.stats().entries > 0 ? ['something is owed still'] : []),
   ]
@@ -42,11 +42,11 @@ function twice(sink: string, lines: readonly Enveloped[]): string[] {
 }
 
 /** While it does not take a source, a sink leaves out what comes of it. */
-const isLeftOut = ({ plan }: ReloadsWorld, sink: string, source: string) =>
+const isLeftOut = ({ plan }: ReloadsStage, sink: string, source: string) =>
   sink === 'archive' && source === 'audit' && plan.steps.some(({ next }) => next === 'sink without audit')
 
 function judgeBackfill(
-  world: ReloadsWorld,
+  stage: ReloadsStage,
   held: Readonly<Record<string, readonly Enveloped[]>>,
   { stream, startedAt }: Job,
   reported: readonly Job[],
@@ -56,20 +56,20 @@ function judgeBackfill(
   if (!one) return [`the backfill of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a backfill goes on for ever: ${JSON.stringify(one)}`]
   if (one.counts.gaps > 0) return []
-  const wanted = due(world, source, startedAt)
+  const wanted = due(stage, source, startedAt)
   const faults = Object.entries(held).flatMap(([sink, lines]) => {
-    if (isLeftOut(world, sink, source)) return []
+    if (isLeftOut(stage, sink, source)) return []
     const own = lines.filter((line) => line.workspace === 'acme' && line.source === source && !line.replay)
-    return missing(world, `${sink}: the backfill of ${source}`, wanted, own)
+    return missing(stage, `${sink}: the backfill of ${source}`, wanted, own)
   })
   // Live reading begins behind the span, so all of it is new to the backfill.
-  if (world.plan.startHours === 0 && world.plan.version === 'v2' && one.counts.new < wanted.length)
+  if (stage.plan.startHours === 0 && stage.plan.version === 'v2' && one.counts.new < wanted.length)
     faults.push(`the backfill of ${source} tells ${one.counts.new} of ${wanted.length} as new`)
   return faults
 }
 
 function judgeReplay(
-  world: ReloadsWorld,
+  stage: ReloadsStage,
   archive: readonly Enveloped[],
   { stream, startedAt }: Job,
   reported: readonly Job[],
@@ -78,11 +78,11 @@ function judgeReplay(
   const one = reported.find((each) => each.stream.source === source && each.startedAt === startedAt)
   if (!one) return [`the replay of ${source} is forgotten`]
   if (one.endedAt === undefined) return [`a replay goes on for ever: ${JSON.stringify(one)}`]
-  if (isLeftOut(world, 'archive', source)) return []
+  if (isLeftOut(stage, 'archive', source)) return []
   const marked = archive.filter((line) => line.source === source && line.replay)
-  const isWhole = one.counts.gaps === 0 && (one.spans.at(-1)?.toUs ?? 0) >= world.span.toUs
+  const isWhole = one.counts.gaps === 0 && (one.spans.at(-1)?.toUs ?? 0) >= stage.span.toUs
   const faults = isWhole
-    ? missing(world, `archive: the replay of ${source}`, due(world, source, startedAt), marked)
+    ? missing(stage, `archive: the replay of ${source}`, due(stage, source, startedAt), marked)
     : []
   if (marked.length !== one.counts.sent)
     faults.push(`archive: ${marked.length} lines of the replay of ${source}, and it tells ${one.counts.sent}`)
@@ -97,7 +97,7 @@ interface Due {
 }
 
 /** What a job that read the whole span, from `sinceMs` on, must have met. */
-function due({ plan, mock, span }: ReloadsWorld, source: string, sinceMs: number): readonly Due[] {
+function due({ plan, mock, span }: ReloadsStage, source: string, sinceMs: number): readonly Due[] {
   // A row without a time is one of its day's first instant.
   const inDays = source !== 'audit' && plan.version === 'v1' && plan.switches.history_v1_time === 'off'
   const fromUs = inDays ? Math.ceil(span.fromUs / DAY_US) * DAY_US : span.fromUs
@@ -111,7 +111,7 @@ function due({ plan, mock, span }: ReloadsWorld, source: string, sinceMs: number
 }
 
 function missing(
-  { plan }: ReloadsWorld,
+  { plan }: ReloadsStage,
   what: string,
   wanted: readonly Due[],
   lines: readonly Enveloped[],

@@ -1,10 +1,10 @@
 // The daemon's reports of what it could not take: a possible gap only if an entry may be missing, quarantine only of what the API sent malformed.
 import type { App } from '../../src/app/app.ts'
 import type { QuarantineRecord } from '../../src/contracts/records.ts'
-import type { World } from './simulate.ts'
+import type { Stage } from './simulate.ts'
 
 /** Any answer of the API in place of an entry, by its bytes, one character a byte. */
-function malformed({ mock }: World): ReadonlySet<string> {
+function malformed({ mock }: Stage): ReadonlySet<string> {
   const text = (raw: Uint8Array) => Buffer.from(raw).toString('latin1')
   const entries = mock.entries().filter(({ defect }) => defect !== undefined)
   const events = mock.history().filter(({ defect }) => defect !== undefined)
@@ -14,7 +14,7 @@ function malformed({ mock }: World): ReadonlySet<string> {
   ])
 }
 
-async function judgeQuarantine(world: World, { journal }: App): Promise<string[]> {
+async function judgeQuarantine(stage: Stage, { journal }: App): Promise<string[]> {
   const records: QuarantineRecord[] = []
   for (;;) {
     const more = await journal.quarantined({ limit: 500, after: records.at(-1)?.id ?? 0 })
@@ -22,7 +22,7 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
     records.push(...more)
   }
   if (records.length === 0) return []
-  const known = malformed(world)
+  const known = malformed(stage)
   const strange: string[] = []
   for (const { id, stream, reason } of records) {
     const bytes = Buffer.from((await journal.quarantinedRaw(id)) ?? []).toString('latin1')
@@ -36,7 +36,7 @@ async function judgeQuarantine(world: World, { journal }: App): Promise<string[]
     : [`quarantine: ${strange.length} of ${records.length} were no entry, such as ${strange[0]}`]
 }
 
-function judgeGaps({ scenario, mock, orders }: World, { journal }: App): string[] {
+function judgeGaps({ scenario, mock, orders }: Stage, { journal }: App): string[] {
   // Behind an unreadable part, the next entry is looked for by time: that may skip something.
   if (scenario.faults.poison !== 0 || (scenario.faults.history_poison ?? 0) !== 0) return []
   const { gaps } = journal.stats()
@@ -53,6 +53,6 @@ function judgeGaps({ scenario, mock, orders }: World, { journal }: App): string[
   return gaps <= most ? [] : [`gaps: ${gaps} are reported, at most ${most} may: nothing is missing`]
 }
 
-export async function judgeReports(world: World, app: App | undefined): Promise<string[]> {
-  return app ? [...judgeGaps(world, app), ...(await judgeQuarantine(world, app))] : []
+export async function judgeReports(stage: Stage, app: App | undefined): Promise<string[]> {
+  return app ? [...judgeGaps(stage, app), ...(await judgeQuarantine(stage, app))] : []
 }

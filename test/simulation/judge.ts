@@ -13,35 +13,35 @@ import { lineOf, onOneLine } from './lines.ts'
 import type { Judged, Line } from './lines.ts'
 import { FILE_PATH, secrets, sourcesOf } from './config.ts'
 import { hecBatchEntries } from './scenario.ts'
-import type { World } from './simulate.ts'
+import type { Stage } from './simulate.ts'
 
-function fileLines(world: World): string[] {
+function fileLines(stage: Stage): string[] {
   // Rotated files have the older lines.
-  const paths = world.disk.paths().filter((path) => path.startsWith(FILE_PATH))
+  const paths = stage.disk.paths().filter((path) => path.startsWith(FILE_PATH))
   const age = (path: string) => Number(/\.(\d+)$/.exec(path)?.[1] ?? 0)
   return paths
     .toSorted((a, b) => age(b) - age(a))
-    .flatMap((path) => (world.disk.content(path)?.toString('latin1') ?? '').split('\n'))
+    .flatMap((path) => (stage.disk.content(path)?.toString('latin1') ?? '').split('\n'))
     .filter((line) => line !== '')
 }
 
 const SWEPT_MS = 7 * 3_600_000
 
 /** What each sink must have: everything that was shown whole or has existed for long, from the start on, and is no malformed element. */
-function wanted(world: World): readonly MockEntry[] {
-  const { start } = world.scenario
-  const startUs = start === 'earliest' ? 0 : (world.scenario.startAt - 6 * 3_600_000) * 1000
+function wanted(stage: Stage): readonly MockEntry[] {
+  const { start } = stage.scenario
+  const startUs = start === 'earliest' ? 0 : (stage.scenario.startAt - 6 * 3_600_000) * 1000
   // Behind an unreadable entry, or a dead cursor, the rest of its second is a gap that is reported.
-  const swept = world.scenario.faults.poison === 0
+  const swept = stage.scenario.faults.poison === 0
   const second = (atUs: number) => Math.floor(atUs / 1e6)
-  const entries = world.mock.entries()
-  const dead = entries.find(({ id }) => id === world.outages.deadCursor())
+  const entries = stage.mock.entries()
+  const dead = entries.find(({ id }) => id === stage.outages.deadCursor())
   return entries.filter(({ shownAt, shownBy, defect, atUs, visibleAt }) => {
     // `latest` is only used for its id and time.
     const shown = shownAt !== undefined && shownBy.some((where) => where !== 'latest')
     // A full lookback comes at least every six hours: what has been visible for longer must have been requested.
     const isBehindDead = dead !== undefined && second(atUs) === second(dead.atUs)
-    const due = swept && visibleAt < world.clock.now() - SWEPT_MS
+    const due = swept && visibleAt < stage.clock.now() - SWEPT_MS
     // A page that only checks whether the API answers may show such an entry too.
     return (shown || due) && !isBehindDead && defect === undefined && atUs >= startUs
   })
@@ -59,12 +59,12 @@ interface Received {
 }
 
 /** A replay is recognized by its mark. */
-function hecLines({ hec }: World, marked: boolean): Line[] {
+function hecLines({ hec }: Stage, marked: boolean): Line[] {
   const own = hec.indexed.filter(({ fields }) => (fields['replay'] !== undefined) === marked)
   return own.map(({ event }) => lineOf(event.toString('latin1')))
 }
 
-function mayRepeatAtHec({ scenario, deaths, takeovers, hecDoubts }: World): number {
+function mayRepeatAtHec({ scenario, deaths, takeovers, hecDoubts }: Stage): number {
   const ends = deaths + takeovers
   return hecBatchEntries(scenario) * (scenario.acks?.maxInFlight ?? 1) * (ends + hecDoubts + 1)
 }
@@ -79,40 +79,40 @@ function bucketFolders(s3: FakeS3): readonly (readonly Line[])[] {
 }
 
 /** Replaced objects would hide entries that were stored twice. */
-function judgeBucket({ s3 }: World): string[] {
+function judgeBucket({ s3 }: Stage): string[] {
   const replaced = s3?.entries.filter(({ versions }) => versions > 1) ?? []
   return replaced.length === 0 ? [] : [`archive: ${replaced.length} objects were stored more than once`]
 }
 
-function archiveOf(world: World): Received {
-  const common = { sink: 'archive', sources: sourcesOf(world.scenario, 'archive'), mayRepeat: 0 }
-  if (!world.s3) return { ...common, lines: fileLines(world).map(lineOf) }
-  const folders = bucketFolders(world.s3)
+function archiveOf(stage: Stage): Received {
+  const common = { sink: 'archive', sources: sourcesOf(stage.scenario, 'archive'), mayRepeat: 0 }
+  if (!stage.s3) return { ...common, lines: fileLines(stage).map(lineOf) }
+  const folders = bucketFolders(stage.s3)
   return { ...common, lines: folders.flat(), folders }
 }
 
-function received(world: World): readonly Received[] {
-  const { batchEntries, acks } = world.scenario
-  const sources = (sink: string) => sourcesOf(world.scenario, sink)
-  const crashes = world.deaths
+function received(stage: Stage): readonly Received[] {
+  const { batchEntries, acks } = stage.scenario
+  const sources = (sink: string) => sourcesOf(stage.scenario, sink)
+  const crashes = stage.deaths
   const always: Received[] = [
-    archiveOf(world),
+    archiveOf(stage),
     {
       sink: 'splunk',
-      lines: hecLines(world, false),
+      lines: hecLines(stage, false),
       sources: sources('splunk'),
-      mayRepeat: mayRepeatAtHec(world),
+      mayRepeat: mayRepeatAtHec(stage),
       // What an indexer lost comes later.
       unordered: acks !== undefined,
     },
   ]
-  if (world.s3) return always
+  if (stage.s3) return always
   return [
     ...always,
     {
       sink: 'console',
       // An empty line precedes what may have been printed before, and been cut.
-      lines: world.printed.filter(({ length }) => length > 0).map((line) => lineOf(line.toString('latin1'))),
+      lines: stage.printed.filter(({ length }) => length > 0).map((line) => lineOf(line.toString('latin1'))),
       sources: sources('console'),
       mayRepeat: batchEntries * crashes,
     },
@@ -120,13 +120,13 @@ function received(world: World): readonly Received[] {
 }
 
 function judgeSink(
-  world: World,
+  stage: Stage,
   truth: HistoryTruth | undefined,
   { sink, sources, lines, mayRepeat }: Received,
   archive: readonly Line[],
 ): string[] {
   const judged = [
-    judgeAudit(world, sink, lines),
+    judgeAudit(stage, sink, lines),
     judgeHistory(truth, sink, sources, lines),
     judgeRecords(sink, lines, archive),
   ]
@@ -137,9 +137,9 @@ function judgeSink(
   ]
 }
 
-function judgeAudit(world: World, sink: string, lines: readonly Line[]): Judged {
+function judgeAudit(stage: Stage, sink: string, lines: readonly Line[]): Judged {
   const faults: string[] = []
-  const byId = new Map(world.mock.entries().map((entry) => [entry.id, entry]))
+  const byId = new Map(stage.mock.entries().map((entry) => [entry.id, entry]))
   const seen = new Set<string>()
   let repeats = 0
   for (const { source, id, text } of lines) {
@@ -150,7 +150,7 @@ function judgeAudit(world: World, sink: string, lines: readonly Line[]): Judged 
     if (!entry) faults.push(`${sink}: a line that the mock never made: ${id}`)
     else if (onOneLine(entry.raw) !== text) faults.push(`${sink}: entry ${id} is not what the API sent`)
   }
-  const missing = wanted(world).filter(({ id }) => !seen.has(id))
+  const missing = wanted(stage).filter(({ id }) => !seen.has(id))
   for (const entry of missing.slice(0, 3))
     faults.push(
       `${sink}: entry ${entry.id} is missing (of ${missing.length}): type ${entry.type}, at ${new Date(entry.atUs / 1000).toISOString()}, visible ${new Date(entry.visibleAt).toISOString()}, shown ${new Date(entry.shownAt ?? 0).toISOString()} by ${entry.shownBy.join(' ')}`,
@@ -182,8 +182,8 @@ function judgeOrder([first, ...others]: readonly Received[]): string[] {
 
 const limits = { audit: 60, history: 60, vault: 10 } as const
 
-function judgeBudget(world: World, area: keyof typeof limits): string[] {
-  const counted = world.mock.requests.filter((request) => request.area === area).map(({ at }) => at)
+function judgeBudget(stage: Stage, area: keyof typeof limits): string[] {
+  const counted = stage.mock.requests.filter((request) => request.area === area).map(({ at }) => at)
   let first = 0
   for (const [index, at] of counted.entries()) {
     while ((counted[first] as number) <= at - 60_000) first++
@@ -195,11 +195,11 @@ function judgeBudget(world: World, area: keyof typeof limits): string[] {
   return []
 }
 
-function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
-  const text = world.logged.join('\n')
+function judgeLog(stage: Stage, truth: HistoryTruth | undefined): string[] {
+  const text = stage.logged.join('\n')
   const reported = secrets.filter((secret) => text.includes(secret))
   const people = new Set(
-    world.mock
+    stage.mock
       .entries()
       .slice(0, 500)
       .map(({ raw }) => /"user": ?"([^"]+@[^"]+)"/.exec(Buffer.from(raw).toString())?.[1] ?? ''),
@@ -212,7 +212,7 @@ function judgeLog(world: World, truth: HistoryTruth | undefined): string[] {
   ]
 }
 
-function judgeApp({ scenario }: World, app: App | undefined): string[] {
+function judgeApp({ scenario }: Stage, app: App | undefined): string[] {
   // What stays unreadable is reported and retried for days.
   const poisoned = (scenario.faults.history_poison ?? 0) !== 0
   if (!app) return ['the daemon does not run at the end']
@@ -247,7 +247,7 @@ async function judgeBalance(app: App | undefined, received: number): Promise<str
   ]
 }
 
-function judgeAcks({ tooEarly }: World): string[] {
+function judgeAcks({ tooEarly }: Stage): string[] {
   if (tooEarly.length === 0) return []
   return [`splunk: ${tooEarly.length} entries were settled before they were safe, such as ${tooEarly[0]}`]
 }
@@ -265,7 +265,7 @@ function historyOf({
   deaths,
   takeovers,
   orders,
-}: World): HistoryTruth | undefined {
+}: Stage): HistoryTruth | undefined {
   const scenario = seed.areas?.history
   if (!scenario) return undefined
   const poisoned = (seed.faults.history_poison ?? 0) !== 0
@@ -280,7 +280,7 @@ function historyOf({
   })
 }
 
-function vaultOf({ scenario, mock, clock }: World): VaultFacts | undefined {
+function vaultOf({ scenario, mock, clock }: Stage): VaultFacts | undefined {
   if (!scenario.areas?.vault) return undefined
   const passes = mock.requests.filter(
     ({ area, target, at }) => area === 'vault' && /[?&]page=1&/.test(target) && at < clock.now() - 600_000,
@@ -293,22 +293,22 @@ function vaultOf({ scenario, mock, clock }: World): VaultFacts | undefined {
   }
 }
 
-export async function judge(world: World, app: App | undefined): Promise<string[]> {
-  const sinks = received(world)
-  const truth = historyOf(world)
-  const vault = vaultOf(world)
+export async function judge(stage: Stage, app: App | undefined): Promise<string[]> {
+  const sinks = received(stage)
+  const truth = historyOf(stage)
+  const vault = vaultOf(stage)
   const archive = sinks[0]?.lines ?? []
   return [
-    ...judgeAcks(world),
-    ...sinks.flatMap((sink) => judgeSink(world, truth, sink, archive)),
+    ...judgeAcks(stage),
+    ...sinks.flatMap((sink) => judgeSink(stage, truth, sink, archive)),
     ...(vault ? judgeInventory(vault, archive) : []),
     ...judgeOrder(sinks),
-    ...judgeBucket(world),
-    ...(['audit', 'history', 'vault'] as const).flatMap((area) => judgeBudget(world, area)),
-    ...(await judgePast(world, app, sinks, hecLines(world, true), mayRepeatAtHec(world))),
-    ...judgeLog(world, truth),
-    ...judgeApp(world, app),
+    ...judgeBucket(stage),
+    ...(['audit', 'history', 'vault'] as const).flatMap((area) => judgeBudget(stage, area)),
+    ...(await judgePast(stage, app, sinks, hecLines(stage, true), mayRepeatAtHec(stage))),
+    ...judgeLog(stage, truth),
+    ...judgeApp(stage, app),
     ...(await judgeBalance(app, archive.length)),
-    ...(await judgeReports(world, app)),
+    ...(await judgeReports(stage, app)),
   ].slice(0, 12)
 }

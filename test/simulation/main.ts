@@ -1,7 +1,7 @@
 // Any number of seeds by command: node test/simulation/main.ts [how many] [from which seed]; with --tell one seed's scenario, requests and log.
 // With --postgres the journal is in a PostgreSQL of this machine, with takeovers and lost databases.
 import { Database } from './postgres.ts'
-import { simulate, simulateWorld } from './simulate.ts'
+import { simulate, simulateStage } from './simulate.ts'
 
 const tell = process.argv.includes('--tell')
 const isPostgres = process.argv.includes('--postgres')
@@ -16,7 +16,7 @@ if (words.length > 2 || !Number.isSafeInteger(count) || !Number.isSafeInteger(fr
 }
 const database = isPostgres ? await Database.start() : undefined
 if (tell) {
-  const { scenario, mock, logged } = await simulateWorld(from, database)
+  const { scenario, mock, logged } = await simulateStage(from, database)
   process.stdout.write(`${JSON.stringify(scenario)}\n`)
   for (const { at, target, status, elements, faults } of mock.requests)
     process.stdout.write(

@@ -9,12 +9,12 @@ const [count = 100, from = 1] = process.argv
 let failed = 0
 let deaths = 0
 for (let seed = from; seed < from + count; seed++) {
-  const world = await runReloads(seed)
-  deaths += world.deaths
-  if (tell) process.stdout.write(`${JSON.stringify(world.plan)}\n${world.logged.join('\n')}\n`)
-  if (world.faults.length === 0) continue
+  const stage = await runReloads(seed)
+  deaths += stage.deaths
+  if (tell) process.stdout.write(`${JSON.stringify(stage.plan)}\n${stage.logged.join('\n')}\n`)
+  if (stage.faults.length === 0) continue
   failed++
-  process.stdout.write(`seed ${seed} failed:\n  ${world.faults.join('\n  ')}\n`)
+  process.stdout.write(`seed ${seed} failed:\n  ${stage.faults.join('\n  ')}\n`)
 }
 process.stdout.write(`${count} seeds from ${from}: ${failed} failed; ${deaths} deaths\n`)
 process.exitCode = failed > 0 ? 1 : 0

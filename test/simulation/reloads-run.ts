@@ -64,9 +64,9 @@ function capture(lines: string[], fields: LogFields = {}): Log {
   }
 }
 
-export type ReloadsWorld = ReturnType<typeof openReloadsWorld>
+export type ReloadsStage = ReturnType<typeof openReloadsStage>
 
-function openReloadsWorld(plan: ReloadsPlan) {
+function openReloadsStage(plan: ReloadsPlan) {
   const clock = new VirtualClock(plan.startAt)
   const mock = openMock({
     clock,
@@ -85,14 +85,14 @@ function openReloadsWorld(plan: ReloadsPlan) {
 }
 
 class Journey {
-  readonly world: ReloadsWorld
+  readonly stage: ReloadsStage
   readonly #folder: string
   #turns = 0
   #variant: Variant = 'whole'
   #process: Process | undefined
 
-  constructor(world: ReloadsWorld, folder: string) {
-    this.world = world
+  constructor(stage: ReloadsStage, folder: string) {
+    this.stage = stage
     this.#folder = folder
   }
 
@@ -101,7 +101,7 @@ class Journey {
   }
 
   async #start(fatalStep: number): Promise<void> {
-    const { clock, mock, disk, logged, plan } = this.world
+    const { clock, mock, disk, logged, plan } = this.stage
     const around = {
       ...{ clock, random: dice(plan.seed + 2), log: capture(logged), disk, transport: mock.transport },
       ...{ print: async () => undefined, fatalChunk: Infinity, settling: () => undefined },
@@ -118,9 +118,9 @@ class Journey {
   }
 
   #died(): void {
-    this.world.deaths++
-    this.world.disk.crash('kill')
-    this.world.disk.restart()
+    this.stage.deaths++
+    this.stage.disk.crash('kill')
+    this.stage.disk.restart()
     this.#process = undefined
   }
 
@@ -137,7 +137,7 @@ class Journey {
 
   #turn(until: number): boolean {
     if (++this.#turns > MAX_TURNS) throw new Error('the run goes in circles')
-    return this.world.clock.advance(until)
+    return this.stage.clock.advance(until)
   }
 
   /** Until then, or until the process is dead. */
@@ -152,7 +152,7 @@ class Journey {
 
   async begin(): Promise<void> {
     await this.#start(Infinity)
-    const { clock, orders, plan, span } = this.world
+    const { clock, orders, plan, span } = this.stage
     const { app } = this
     if (!app) throw new Error('no daemon')
     await this.pass(clock.now() + 5_000)
@@ -169,15 +169,15 @@ class Journey {
   }
 
   async travel(): Promise<void> {
-    for (const step of this.world.plan.steps) {
+    for (const step of this.stage.plan.steps) {
       const process = this.#process
       if (process) {
         process.life.doom(step.notes)
-        await this.pass(this.world.clock.now() + step.ms)
+        await this.pass(this.stage.clock.now() + step.ms)
       }
       await this.change(step.end, step.next, step.steps)
     }
-    for (const name of faultNames) this.world.mock.setFault(name, undefined)
+    for (const name of faultNames) this.stage.mock.setFault(name, undefined)
     await this.change('reload', 'whole', Infinity)
   }
 
@@ -216,7 +216,7 @@ class Journey {
     const { app } = this
     if (!app) throw new Error('no daemon')
     for (let look = 0; look < MOST_QUIETS; look++) {
-      await this.pass(this.world.clock.now() + QUIET_MS)
+      await this.pass(this.stage.clock.now() + QUIET_MS)
       const all = [...(await app.jobs.all('replay')), ...(await app.jobs.all('backfill'))]
       if (all.every(({ endedAt }) => endedAt !== undefined) && app.journal.stats().entries === 0) return
     }
@@ -227,21 +227,21 @@ class Journey {
   }
 }
 
-export async function runReloads(seed: number): Promise<ReloadsWorld> {
-  const world = openReloadsWorld(reloadsPlanOf(seed))
+export async function runReloads(seed: number): Promise<ReloadsStage> {
+  const stage = openReloadsStage(reloadsPlanOf(seed))
   const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   const folder = mkdtempSync(join(fast, 'auditferry-reloads-'))
-  const journey = new Journey(world, folder)
+  const journey = new Journey(stage, folder)
   try {
     await journey.begin()
     await journey.travel()
     await journey.rest()
-    if (journey.app) world.faults.push(...(await judgeReloads(world, journey.app)))
+    if (journey.app) stage.faults.push(...(await judgeReloads(stage, journey.app)))
     await journey.stop()
   } catch (error) {
-    world.faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    stage.faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-  return world
+  return stage
 }

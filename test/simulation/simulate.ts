@@ -43,7 +43,7 @@ const BACK_MS = 2 * HOUR_MS
 /** An upper bound of turns of the event loop: a run that needs more goes in circles. */
 const MAX_TURNS = 3_000_000
 
-export interface World {
+export interface Stage {
   readonly scenario: Scenario
   readonly clock: VirtualClock
   readonly mock: Mock
@@ -88,11 +88,11 @@ function capture(lines: string[], fields: LogFields = {}): Log {
   }
 }
 
-function hecFaults(roll: Dice, share: number, world: World): () => HecFault | undefined {
+function hecFaults(roll: Dice, share: number, stage: Stage): () => HecFault | undefined {
   return () => {
     if (!roll.chance(share)) return undefined
     const indexes = roll.chance(0.5)
-    if (indexes) world.hecDoubts++
+    if (indexes) stage.hecDoubts++
     return roll.pick<HecFault>([
       { kind: 'reset', indexes },
       { kind: 'status', status: 502, indexes },
@@ -106,7 +106,7 @@ function hecFaults(roll: Dice, share: number, world: World): () => HecFault | un
   }
 }
 
-function openWorld(scenario: Scenario, inPostgres: boolean): World {
+function openStage(scenario: Scenario, inPostgres: boolean): Stage {
   const clock = new VirtualClock(scenario.startAt)
   const mock = openMock({
     clock,
@@ -163,7 +163,7 @@ function s3Faults(roll: Dice, share: number): () => S3Fault | undefined {
 }
 
 class Run {
-  readonly world: World
+  readonly stage: Stage
   readonly #replicas: Replicas | undefined
   readonly #config
   readonly #roll: Dice
@@ -175,16 +175,16 @@ class Run {
   /** epoch ms until which each sink is dead */
   readonly #dead: { readonly archive: number; readonly splunk: number; readonly console: number }
 
-  constructor(world: World, folder: string, database: Database | undefined) {
-    this.world = world
-    const { scenario, s3 } = world
+  constructor(stage: Stage, folder: string, database: Database | undefined) {
+    this.stage = stage
+    const { scenario, s3 } = stage
     this.#roll = dice(scenario.seed + 2)
     this.#config = configOf(scenario, folder, s3 ? 's3' : 'file')
     const { seed, startAt, troubleMs } = scenario
     if (database)
       this.#replicas = new Replicas(
-        database.shard(world.clock),
-        world.clock,
+        database.shard(stage.clock),
+        stage.clock,
         databaseOf(seed, startAt, troubleMs),
       )
     if (s3) s3.faultOf = s3Faults(dice(seed + 5), scenario.hecFaultShare)
@@ -197,10 +197,10 @@ class Run {
       splunk: which === 1 ? until : 0,
       console: which === 2 ? until : 0,
     }
-    world.hec.faultOf = hecFaults(this.#roll, scenario.hecFaultShare, world)
-    const { hec, clock } = world
+    stage.hec.faultOf = hecFaults(this.#roll, scenario.hecFaultShare, stage)
+    const { hec, clock } = stage
     if (scenario.acks)
-      upset(hec, scenario.acks, dice(scenario.seed + 3), () => clock.now(), () => world.hecDoubts++) // prettier-ignore
+      upset(hec, scenario.acks, dice(scenario.seed + 3), () => clock.now(), () => stage.hecDoubts++) // prettier-ignore
   }
 
   async #start(): Promise<void> {
@@ -209,7 +209,7 @@ class Run {
     // An earlier one ended, or its lease did.
     await replicas.shard.expire()
     // Nothing of its disk is left to the next replica.
-    this.world.disk = new FakeDisk({ random: this.#roll })
+    this.stage.disk = new FakeDisk({ random: this.#roll })
     const line = await replicas.line()
     try {
       await this.#begin({
@@ -228,15 +228,15 @@ class Run {
     } catch (error) {
       await line.end()
       if (!isRetried(error) && !(error instanceof ConnectorError && error.code === 'lease_lost')) throw error
-      await this.#drive(this.world.clock.sleep(RETRY_MS), Infinity)
+      await this.#drive(this.stage.clock.sleep(RETRY_MS), Infinity)
       return
     }
     if (this.#process) replicas.started(this.#process, line)
   }
 
   async #begin(more: Pick<Surroundings, 'journal' | 'shard'>): Promise<void> {
-    const { world } = this
-    const { clock, hec, disk, printed, logged, scenario, outages, s3 } = world
+    const { stage } = this
+    const { clock, hec, disk, printed, logged, scenario, outages, s3 } = stage
     const receiver = hecTransport(hec, clock)
     const bucket = s3 && s3Transport(s3, clock)
     const transport: Transport = (request, signal) => {
@@ -269,7 +269,7 @@ class Run {
           if (!scenario.acks || sink !== 'splunk') return
           const wanted = sourcesOf(scenario, sink)
           const ids = unsafe(journal, hec, acknowledgement, clock.now(), wanted)
-          void ids.then((early) => world.tooEarly.push(...early), ignoreLost)
+          void ids.then((early) => stage.tooEarly.push(...early), ignoreLost)
         },
         ...more,
       },
@@ -288,10 +288,10 @@ class Run {
   }
 
   #died(): void {
-    const { world } = this
-    world.deaths++
-    world.disk.crash(world.scenario.powerCuts ? 'power' : 'kill')
-    world.disk.restart()
+    const { stage } = this
+    stage.deaths++
+    stage.disk.crash(stage.scenario.powerCuts ? 'power' : 'kill')
+    stage.disk.restart()
     this.#process = undefined
     this.#replicas?.died()
   }
@@ -317,7 +317,7 @@ class Run {
   /** False: nothing happens until then. */
   #advance(until: number): boolean {
     this.#turn()
-    const { clock } = this.world
+    const { clock } = this.stage
     const replicas = this.#replicas
     const next = replicas?.next ?? Infinity
     if (!replicas || next > until || next === Infinity) return clock.advance(until)
@@ -348,36 +348,36 @@ class Run {
 
   /** The operator acts when a daemon runs. */
   async operate(operator: OperatorScenario): Promise<void> {
-    const { world } = this
-    const { scenario, clock } = world
+    const { stage } = this
+    const { scenario, clock } = stage
     await this.pass(scenario.startAt + Math.floor(scenario.troubleMs * operator.after))
     const process = this.#process
     if (!process || process.life.dead) return
-    world.orders = new Orders()
+    stage.orders = new Orders()
     const first = scenario.startAt - scenario.historyMs
-    world.orders.give(process.app, operator, first, clock.now())
+    stage.orders.give(process.app, operator, first, clock.now())
     this.#fatalNotes.push(...operator.fatalNotes)
     process.life.doom(this.#fatalNotes.shift() ?? 0)
   }
 
   /** No more faults, no more deaths; everything has time to be reported. */
   async calm(): Promise<void> {
-    const { world } = this
+    const { stage } = this
     this.#fatalSteps.length = 0
     this.#fatalChunks.length = 0
     this.#fatalNotes.length = 0
-    for (const name of faultNames) world.mock.setFault(name, undefined)
-    world.hec.faultOf = undefined
-    world.hec.ackFaultOf = undefined
-    if (world.s3) world.s3.faultOf = undefined
+    for (const name of faultNames) stage.mock.setFault(name, undefined)
+    stage.hec.faultOf = undefined
+    stage.hec.ackFaultOf = undefined
+    if (stage.s3) stage.s3.faultOf = undefined
     this.#replicas?.calm()
     const process = this.#process
     if (process) {
       await process.bury()
       this.#died()
-      world.deaths--
+      stage.deaths--
     }
-    const { scenario, clock } = world
+    const { scenario, clock } = stage
     const short = scenario.areas === undefined && scenario.seed % LONG_QUIET_EACH !== 0
     await this.pass(
       Math.max(
@@ -387,7 +387,7 @@ class Run {
     )
     // Not in the middle of a poll: entries read a moment ago are not delivered yet.
     for (let look = 0; look < 100 && (this.app?.journal.stats().entries ?? 0) > 0; look++)
-      await this.pass(world.clock.now() + 1_000)
+      await this.pass(stage.clock.now() + 1_000)
   }
 
   async stop(): Promise<void> {
@@ -396,7 +396,7 @@ class Run {
 
   /** How its replicas behaved. */
   judgeReplicas(): readonly string[] {
-    this.world.takeovers = this.#replicas?.takeovers ?? 0
+    this.stage.takeovers = this.#replicas?.takeovers ?? 0
     return this.#replicas?.judge() ?? []
   }
 
@@ -432,37 +432,37 @@ function mendingDisk(disk: FakeDisk, broken: () => boolean): Disk {
 }
 
 /** For a person who wants to know why. Without a database the journal is a file. */
-export async function simulateWorld(seed: number, database?: Database): Promise<World> {
-  return (await runSeed(seed, database)).world
+export async function simulateStage(seed: number, database?: Database): Promise<Stage> {
+  return (await runSeed(seed, database)).stage
 }
 
 /** Throws nothing: failures are in the verdict. */
 export async function simulate(seed: number, database?: Database): Promise<Verdict> {
-  const { world, faults } = await runSeed(seed, database)
+  const { stage, faults } = await runSeed(seed, database)
   return {
     faults,
-    entries: world.mock.entries().length,
-    requests: world.mock.requests.length,
-    deaths: world.deaths,
-    takeovers: world.takeovers,
+    entries: stage.mock.entries().length,
+    requests: stage.mock.requests.length,
+    deaths: stage.deaths,
+    takeovers: stage.takeovers,
   }
 }
 
 async function runSeed(
   seed: number,
   database: Database | undefined,
-): Promise<{ world: World; faults: string[] }> {
+): Promise<{ stage: Stage; faults: string[] }> {
   const scenario = scenarioOf(seed)
   const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   const folder = mkdtempSync(join(fast, 'auditferry-simulation-'))
-  const world = openWorld(scenario, database !== undefined)
-  const run = new Run(world, folder, database)
+  const stage = openStage(scenario, database !== undefined)
+  const run = new Run(stage, folder, database)
   const faults: string[] = []
   try {
     if (scenario.operator) await run.operate(scenario.operator)
     await run.pass(scenario.startAt + scenario.troubleMs)
     await run.calm()
-    faults.push(...run.judgeReplicas(), ...(await judge(world, run.app)))
+    faults.push(...run.judgeReplicas(), ...(await judge(stage, run.app)))
     await run.stop()
   } catch (error) {
     faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
@@ -470,5 +470,5 @@ async function runSeed(
     await run.close()
     rmSync(folder, { recursive: true, force: true })
   }
-  return { world, faults }
+  return { stage, faults }
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Switches } from '../../../src/mock/switches.ts'
 import { call, history } from './caller.ts'
 import type { Row } from './caller.ts'
-import { START, context } from './world.ts'
+import { START, context } from './stage.ts'
 
 const limits = { assistant: 0, history: 0 }
 const json = 'application/json'

@@ -1,7 +1,7 @@
 // The audit area: what is documented, and each switch for what is not.
 import { describe, expect, it } from 'vitest'
 import type { ConnectorError } from '../../../src/core/errors.ts'
-import { addMany, bearer, START, context } from './world.ts'
+import { addMany, bearer, START, context } from './stage.ts'
 
 const UNKNOWN = '01234567-89ab-4cde-8f01-23456789abcd'
 const error = (text: string) => (JSON.parse(text) as { error: string }).error

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { uuidStream } from '../../../src/mock/random.ts'
-import { START, context } from './world.ts'
+import { START, context } from './stage.ts'
 
 const COUNT = 2500
 const prepared = (switches = {}) =>

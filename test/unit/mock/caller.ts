@@ -1,7 +1,7 @@
 // Calls any area of the mock, in memory.
 import type { HttpRequest } from '../../../src/contracts/platform.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
-import { bearer } from './world.ts'
+import { bearer } from './stage.ts'
 
 export interface CallOptions {
   readonly method?: HttpRequest['method']

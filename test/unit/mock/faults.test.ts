@@ -3,7 +3,7 @@
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { faultNames, faults } from '../../../src/mock/switches.ts'
-import { addMany, bearer, START, context } from './world.ts'
+import { addMany, bearer, START, context } from './stage.ts'
 
 const unreachable = expect.objectContaining({ code: 'unreachable' }) as Error
 const ids = (text: string) => (JSON.parse(text) as { id: string }[]).map(({ id }) => id)

@@ -7,7 +7,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import type { MockOptions } from '../../../src/mock/mock.ts'
 import { begin, call } from './caller.ts'
-import { bearer, START, context } from './world.ts'
+import { bearer, START, context } from './stage.ts'
 
 const MIB = 2 ** 20
 const limits = { history: 0 }

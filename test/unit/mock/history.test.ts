@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { questionTypes } from '../../../src/mock/history-event.ts'
 import { call, history } from './caller.ts'
-import { START, context } from './world.ts'
+import { START, context } from './stage.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

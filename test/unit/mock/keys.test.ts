@@ -9,7 +9,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
 import { call } from './caller.ts'
-import { bearer, context } from './world.ts'
+import { bearer, context } from './stage.ts'
 
 let listening: Listening | undefined
 afterEach(async () => {

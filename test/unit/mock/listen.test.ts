@@ -7,7 +7,7 @@ import { listenMock } from '../../../src/mock/listen.ts'
 import type { Listening } from '../../../src/mock/listen.ts'
 import { openMock } from '../../../src/mock/mock.ts'
 import type { MockOptions } from '../../../src/mock/mock.ts'
-import { addMany, bearer } from './world.ts'
+import { addMany, bearer } from './stage.ts'
 
 const real: Clock = {
   now: () => Date.now(),

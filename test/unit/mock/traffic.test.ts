@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { documentedTypes } from '../../../src/mock/catalogue.ts'
-import { START, context } from './world.ts'
+import { START, context } from './stage.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -1,15 +1,15 @@
 // Files, review tables and forms of the mock's vault, beyond the specification.
 import { describe, expect, it } from 'vitest'
 import { fieldsOf, readForm } from '../../../src/mock/multipart.ts'
-import { form, vaultWorld } from './vault-world.ts'
+import { form, vaultStage } from './vault-stage.ts'
 
 interface FilesPage {
   readonly files: readonly { id: string; name: string; size: number; uploaded_at: string }[]
   readonly pagination: { next_cursor: string | null; has_more: boolean }
 }
 
-function withFiles(count: number, options: Parameters<typeof vaultWorld>[0] = {}) {
-  const made = vaultWorld({ projects: 0, ...options })
+function withFiles(count: number, options: Parameters<typeof vaultStage>[0] = {}) {
+  const made = vaultStage({ projects: 0, ...options })
   const { project } = made.mock.changeProject({ do: 'create', name: 'Files' })
   const files = Array.from({ length: count }, (_, n) => ({
     name: `File ${String(n % 7)}.txt`,

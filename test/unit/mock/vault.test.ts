@@ -6,8 +6,8 @@ import { projectName, PROJECTS } from '../../../src/mock/people.ts'
 import { changingTypes } from '../../../src/mock/vault-people.ts'
 import type { MockEntry } from '../../../src/mock/entry.ts'
 import type { Mock } from '../../../src/mock/mock.ts'
-import { bearer, START } from './world.ts'
-import { vaultWorld } from './vault-world.ts'
+import { bearer, START } from './stage.ts'
+import { vaultStage } from './vault-stage.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -20,12 +20,12 @@ const busy = { entriesPerHour: 200, since: START - 7 * DAY, exotic: 0 }
 describe('the vault', () => {
   it('is the same for a seed, however it is polled', () => {
     const traffic = { entriesPerHour: 200, since: START - DAY }
-    const whole = vaultWorld({ seed: 3, traffic })
+    const whole = vaultStage({ seed: 3, traffic })
     whole.clock.pass(DAY)
     const expected = bytes(whole.mock)
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 4 * HOUR }), { maxLength: 20 }), (steps) => {
-        const { clock, mock } = vaultWorld({ seed: 3, traffic })
+        const { clock, mock } = vaultStage({ seed: 3, traffic })
         for (const step of steps) {
           clock.set(Math.min(START + DAY, clock.now() + step))
           mock.projects()
@@ -39,7 +39,7 @@ describe('the vault', () => {
   })
 
   it('changes exactly when an entry of the same user at the same microsecond says so', () => {
-    const { mock } = vaultWorld({ traffic: busy })
+    const { mock } = vaultStage({ traffic: busy })
     const since = busy.since * 1000
     const changes = mock.projectChanges().filter(({ atUs, kind }) => atUs >= since && kind !== 'deleted')
     expect(new Set(changes.map(({ kind }) => kind)).size).toBe(9)
@@ -57,7 +57,7 @@ describe('the vault', () => {
   })
 
   it('is referenced by its entries: they name the project they changed', () => {
-    const { mock } = vaultWorld({ traffic: busy })
+    const { mock } = vaultStage({ traffic: busy })
     // Sometimes two entries have the same timestamp.
     const projects = Map.groupBy(mock.projectChanges(), ({ atUs, user }) => `${atUs} ${user}`)
     const moving = mock.entries().filter(({ type }) => changingTypes.includes(type))
@@ -74,7 +74,7 @@ describe('the vault', () => {
 
   it('leaves all other entries unchanged, whatever projects exist', () => {
     const entriesOf = (projects: number) => {
-      const { mock } = vaultWorld({ projects, traffic: { entriesPerHour: 200, since: START - 3 * DAY } })
+      const { mock } = vaultStage({ projects, traffic: { entriesPerHour: 200, since: START - 3 * DAY } })
       return mock
         .entries()
         .map((entry) => [
@@ -86,7 +86,7 @@ describe('the vault', () => {
   })
 
   it('has the projects that history events name, and its users never delete or rename them', () => {
-    const { mock } = vaultWorld({ traffic: { ...busy, since: START - 28 * DAY } })
+    const { mock } = vaultStage({ traffic: { ...busy, since: START - 28 * DAY } })
     const names = mock.projects().map(({ name }) => name)
     for (let n = 0; n < PROJECTS; n++) expect(names).toContain(projectName(n))
     const kinds = mock.projectChanges().map(({ kind }) => kind)
@@ -98,7 +98,7 @@ describe('the vault', () => {
   })
 
   it('has the project and review table of each history event with an entry', async () => {
-    const { mock, call } = vaultWorld({ traffic: busy })
+    const { mock, call } = vaultStage({ traffic: busy })
     const ids = new Map(mock.projects().map(({ id, name }) => [name, id]))
     const entries = new Map(mock.entries().map((entry) => [entry.id, entry]))
     const titlesOf = async (project: string) => {
@@ -128,12 +128,12 @@ describe('the vault', () => {
 
   it('differs between workspaces and seeds', () => {
     const idsOf = (seed: number) =>
-      vaultWorld({ seed })
+      vaultStage({ seed })
         .mock.projects()
         .map(({ id }) => id)
     const first = new Set(idsOf(1))
     expect(idsOf(2).some((id) => first.has(id))).toBe(false)
-    const { mock } = vaultWorld({ workspaces: [{ name: 'acme' }, { name: 'beta', projects: 3 }] })
+    const { mock } = vaultStage({ workspaces: [{ name: 'acme' }, { name: 'beta', projects: 3 }] })
     expect(mock.projects('beta')).toHaveLength(3)
     expect(mock.projects('beta').some(({ id }) => mock.projects('acme').some((own) => own.id === id))).toBe(
       false,
@@ -143,7 +143,7 @@ describe('the vault', () => {
 
 describe('explicit changes', () => {
   it('leave an audit entry of a person', () => {
-    const { clock, mock } = vaultWorld({ projects: 0 })
+    const { clock, mock } = vaultStage({ projects: 0 })
     const { project } = mock.changeProject({ do: 'create', name: 'One', by: 'ada@acme.example' })
     const other = { user: 'ben@acme.example' }
     mock.changeProject({ do: 'rename', project, name: 'Two' })
@@ -191,7 +191,7 @@ describe('explicit changes', () => {
   })
 
   it('of a missing or deleted project are refused', () => {
-    const { mock } = vaultWorld({ projects: 1 })
+    const { mock } = vaultStage({ projects: 1 })
     const [{ id: project } = { id: '' }] = mock.projects()
     mock.changeProject({ do: 'delete', project })
     expect(mock.projects()).toMatchObject([{ id: project, deleting: true }])
@@ -202,14 +202,14 @@ describe('explicit changes', () => {
 
 describe('the listing per switch', () => {
   it('answers 201 or 200', async () => {
-    const { mock, list } = vaultWorld()
+    const { mock, list } = vaultStage()
     expect((await list()).status).toBe(201)
     mock.setSwitches({ vault_status: '200' })
     expect((await list()).status).toBe(200)
   })
 
   it('refuses an empty time range, or answers with no project', async () => {
-    const { mock, call, list } = vaultWorld()
+    const { mock, call, list } = vaultStage()
     const query = '?created_after=1700000000&created_before=1700000000'
     expect((await call('GET', `/workspace/projects${query}`)).status).toBe(400)
     mock.setSwitches({ created_range: 'empty' })
@@ -217,13 +217,13 @@ describe('the listing per switch', () => {
   })
 
   it('limits the page size', async () => {
-    const { list } = vaultWorld({ switches: { per_page_cap: 7 } })
+    const { list } = vaultStage({ switches: { per_page_cap: 7 } })
     const { pagination, ids } = await list('?per_page=50')
     expect([ids.length, pagination.per_page, pagination.total, pagination.total_pages]).toEqual([7, 7, 48, 7])
   })
 
   it('sorts by the configured date', async () => {
-    const { clock, mock, list } = vaultWorld()
+    const { clock, mock, list } = vaultStage()
     const oldest = (await list('?per_page=100')).ids.at(-1) ?? ''
     clock.pass(1000)
     mock.changeProject({ do: 'share', project: oldest, with: { user: 'new@acme.example' } })
@@ -235,7 +235,7 @@ describe('the listing per switch', () => {
 
 describe('a faulty listing', () => {
   it('shifts between pages, and the ground truth has each change with its entry', async () => {
-    const { clock, mock, list } = vaultWorld({ faults: { shifting_list: 1 } })
+    const { clock, mock, list } = vaultStage({ faults: { shifting_list: 1 } })
     const before = mock.projectChanges().length
     for (let page = 1; page <= 12; page++) {
       clock.pass(1000)
@@ -251,7 +251,7 @@ describe('a faulty listing', () => {
 
   it('can hide a project that exists all the time from a reader of pages', async () => {
     const missed = async (nth: number[]) => {
-      const { clock, mock, list } = vaultWorld({ faults: { shifting_list: { nth } } })
+      const { clock, mock, list } = vaultStage({ faults: { shifting_list: { nth } } })
       const there = mock.projects().map(({ id }) => id)
       const read = new Set<string>()
       for (let page = 1; page <= 3; page++) {
@@ -266,7 +266,7 @@ describe('a faulty listing', () => {
   })
 
   it('can skip a project while its totals agree', async () => {
-    const { mock, list } = vaultWorld({ faults: { list_skips: { nth: [1] } } })
+    const { mock, list } = vaultStage({ faults: { list_skips: { nth: [1] } } })
     const first = await list('?per_page=100')
     expect([first.ids.length, first.pagination.total]).toEqual([47, 47])
     expect((await list('?per_page=100')).ids).toHaveLength(48)
@@ -275,7 +275,7 @@ describe('a faulty listing', () => {
 
   it('has the faults of bodies', async () => {
     const faults = { truncated: { nth: [1] }, html: { nth: [2] }, endless: { nth: [3] } }
-    const { call, mock } = vaultWorld({ faults })
+    const { call, mock } = vaultStage({ faults })
     const { text } = await call('GET', '/workspace/projects')
     expect(text).toMatch(/^\{"response"/)
     expect(() => JSON.parse(text) as unknown).toThrow()
@@ -294,7 +294,7 @@ describe('a faulty listing', () => {
 
   it('has the faults of pages', async () => {
     const faults = { repeated_page: { nth: [2] }, duplicated: { nth: [3] }, empty_page: { nth: [4] } }
-    const { list } = vaultWorld({ faults: { ...faults, shuffled_page: { nth: [5] } } })
+    const { list } = vaultStage({ faults: { ...faults, shuffled_page: { nth: [5] } } })
     const first = await list()
     expect((await list('?page=2')).ids).toEqual(first.ids)
     expect((await list()).ids).toHaveLength(25)

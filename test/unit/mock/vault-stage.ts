@@ -1,6 +1,6 @@
 // Requests to the mock's vault, in memory and on a virtual clock.
 import type { MockOptions } from '../../../src/mock/mock.ts'
-import { bearer, context } from './world.ts'
+import { bearer, context } from './stage.ts'
 
 interface Listed {
   readonly response: {
@@ -11,7 +11,7 @@ interface Listed {
   }
 }
 
-export function vaultWorld(options: Omit<MockOptions, 'clock'> = {}) {
+export function vaultStage(options: Omit<MockOptions, 'clock'> = {}) {
   const { clock, mock } = context({ limits: { vault: 0 }, ...options })
   const call = async (
     method: 'GET' | 'POST' | 'DELETE',
