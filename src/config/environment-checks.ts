@@ -186,7 +186,7 @@ function checkJournal({ loaded, files, fault, warning }: Checking): void {
   if (network !== undefined)
     fault(
       ['journal', 'path'],
-      `would lie on a network file system (${network}), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume`,
+      `would be on a network file system (${network}), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume`,
     )
   const cramped = smallVolumeText(files.volumeBytes(journal.path), journal)
   if (cramped !== undefined) warning(['journal', 'max_bytes'], cramped)

@@ -55,7 +55,7 @@ function refuseNetwork(path: string, typeOf: FileSystemType): void {
   if (name === undefined) return
   throw new ConnectorError(
     'config_invalid',
-    `The journal ${path} lies on a network file system (${name}), which cannot lock it or keep it whole: set journal.path to a local or block-backed volume`,
+    `The journal ${path} is on a network file system (${name}), which cannot lock it or keep it whole: set journal.path to a local or block-backed volume`,
   )
 }
 

@@ -536,7 +536,7 @@ test('a journal or file sink below /proc is a fault, also for root', () => {
 test('a journal on a network file system is a fault', () => {
   const files: Files = { ...roomyFiles, fileSystemType: () => 0x6969 }
   const fault =
-    '1 journal.path: would lie on a network file system (NFS), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume'
+    '1 journal.path: would be on a network file system (NFS), which cannot lock a journal or keep it whole: use a file on a local or block-backed volume'
   for (const path of ['a.db', 'state/there/a.db'])
     expect(around(console, join(folder, path), files).faults).toEqual([fault])
 })

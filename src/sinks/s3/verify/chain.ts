@@ -5,7 +5,7 @@ import { readUpTo } from '../../kit/http.ts'
 import { manifestKey, openManifest } from '../evidence/manifest.ts'
 import type { Manifest, OpenedManifest, StoredIn } from '../evidence/manifest.ts'
 import { namingFault, unlessUnread } from './objects.ts'
-import type { EvidenceStore, Pause, Tell } from './objects.ts'
+import type { EvidenceStore, Pause, ReportFinding } from './objects.ts'
 
 /** Far above a real manifest, which lists a few thousand objects. */
 const MANIFEST_BYTES = 16 * 1024 * 1024
@@ -89,7 +89,7 @@ export class ChainWalk {
   readonly #keys: WalkOptions['keys']
   readonly #accepted: readonly Range[]
   readonly #storedIn: StoredIn | undefined
-  readonly #tell: Tell
+  readonly #report: ReportFinding
   readonly #pause: Pause | undefined
   readonly #hashes = new Set<string>()
   readonly #intervals: Interval[] = []
@@ -106,13 +106,13 @@ export class ChainWalk {
   #filtered = 0
   #parked = 0
 
-  constructor(name: ChainName, store: EvidenceStore, options: WalkOptions, tell: Tell) {
+  constructor(name: ChainName, store: EvidenceStore, options: WalkOptions, report: ReportFinding) {
     this.#name = name
     this.#store = store
     this.#keys = options.keys
     this.#storedIn = options.storedIn
     this.#accepted = options.acceptedGaps ?? []
-    this.#tell = tell
+    this.#report = report
     this.#pause = options.pause
   }
 
@@ -129,7 +129,7 @@ export class ChainWalk {
     )
     const fault = typeof opened === 'string' ? opened : this.#movedFault(opened.manifest, number)
     if (typeof opened === 'string' || fault !== undefined) {
-      this.#tell('fault', key, fault ?? '')
+      this.#report('fault', key, fault ?? '')
       this.#lose()
       return undefined
     }
@@ -141,7 +141,7 @@ export class ChainWalk {
     if (number === this.#expected) return
     const first = manifestKey({ ...this.#name, number: this.#expected })
     const count = number - this.#expected
-    this.#tell('fault', first, count === 1 ? 'is missing' : `is missing, and ${count - 1} after it`)
+    this.#report('fault', first, count === 1 ? 'is missing' : `is missing, and ${count - 1} after it`)
     this.#lose()
   }
 
@@ -158,7 +158,7 @@ export class ChainWalk {
 
   #link(key: string, opened: OpenedManifest): void {
     const { manifest, sha256 } = opened
-    const fault = (what: string) => this.#tell('fault', key, what)
+    const fault = (what: string) => this.#report('fault', key, what)
     if (this.#before) {
       for (const what of linkFaults(this.#before, manifest)) fault(what)
       this.#tellRotation(key, this.#before.manifest, manifest)
@@ -186,7 +186,7 @@ export class ChainWalk {
 
   #tellRotation(key: string, before: Manifest, manifest: Manifest): void {
     if (before.key_sha256 !== manifest.key_sha256)
-      this.#tell('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
+      this.#report('note', key, `is the first one signed with the key ${manifest.key_sha256}`)
   }
 
   /** Each manifest of a copied chain names its origin: reported once, not for each. */
@@ -194,13 +194,13 @@ export class ChainWalk {
     const place = placeText(said)
     if (this.#last && placeText(this.#last.manifest.stored_in) === place) return
     if (!this.#storedIn)
-      this.#tell(
+      this.#report(
         'note',
         key,
         `says that it was stored in ${place}: a folder cannot show where it was copied from`,
       )
     else if (placeText(this.#storedIn) !== place)
-      this.#tell('fault', key, `was made for ${place}: it was copied here, to ${placeText(this.#storedIn)}`)
+      this.#report('fault', key, `was made for ${place}: it was copied here, to ${placeText(this.#storedIn)}`)
   }
 
   #tellIntervals(key: string, manifest: Manifest): void {
@@ -210,19 +210,19 @@ export class ChainWalk {
     const wide = spans > MOST_SPANS
     if (complete) this.#intervals.push({ number, fromAt: from, untilAt: until, wide })
     if (until < from)
-      this.#tell(
+      this.#report(
         'note',
         key,
         `the clock was set back before it was made: from ${interval.from} to ${interval.until}`,
       )
     else if (wide)
-      this.#tell(
+      this.#report(
         'note',
         key,
         `spans ${Math.round(spans)} intervals, ${interval.from} to ${interval.until}: nothing ran, or nothing could be stored; made at ${madeAt}`,
       )
     for (const { first, last } of gaps)
-      this.#tell(
+      this.#report(
         this.#accepted.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
         key,
         `does not cover the entries ${first} to ${last}: they were acknowledged while evidence was off, or dropped while the sink was not configured`,

@@ -182,7 +182,7 @@ export interface Touched {
   readonly until?: string | null
 }
 
-export type Tell = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
+export type ReportFinding = (level: Finding['level'], where: string, what: string, touched?: Touched) => void
 
 // A failure of the store or of this program at one object is a fault of that object only.
 // All others are checked, and the report is written.
@@ -198,11 +198,11 @@ function whyOf(error: unknown): string {
   return `could not be checked: this program failed on it (${printable(name)}), which is a bug; please report it`
 }
 
-/** The result of `work`, or the result of `told` for its error. Throws if it was aborted. */
+/** The result of `work`, or the result of `reported` for its error. Throws if it was aborted. */
 export async function unlessUnread<T, U>(
   work: () => Promise<T>,
   pause: Pause | undefined,
-  told: (why: string) => U,
+  reported: (why: string) => U,
 ): Promise<T | U> {
   for (let tries = 0; ; tries++) {
     try {
@@ -211,7 +211,7 @@ export async function unlessUnread<T, U>(
       if (isAbort(error)) throw error
       const pauseMs = PAUSES_MS[tries]
       const mayPass = error instanceof ConnectorError && error.action === 'retry'
-      if (!mayPass || pauseMs === undefined || !pause) return told(whyOf(error))
+      if (!mayPass || pauseMs === undefined || !pause) return reported(whyOf(error))
       await pause(pauseMs)
     }
   }

@@ -1,7 +1,7 @@
 // Objects that no manifest lists: added by another writer, or explained by a limit of the chains.
 // Pure.
 import type { WalkedChain } from './chain.ts'
-import type { Tell, Touched } from './objects.ts'
+import type { ReportFinding, Touched } from './objects.ts'
 import { type ObjectPlace, objectPlace } from './objects.ts'
 
 /** At most this many of one kind are named. */
@@ -47,14 +47,14 @@ export function excuseOf(key: string, chains: readonly WalkedChain[]): Excuse | 
 }
 
 /** Reports the first ones by name, and then the count. */
-function tellSome(where: string, tell: Tell, more: (count: number) => string) {
+function reportSome(where: string, report: ReportFinding, more: (count: number) => string) {
   let count = 0
   return {
     fault(key: string, what: string, touched?: Touched) {
-      if (++count <= NAMED) tell('fault', key, what, touched)
+      if (++count <= NAMED) report('fault', key, what, touched)
     },
     end() {
-      if (count > NAMED) tell('fault', where, more(count - NAMED))
+      if (count > NAMED) report('fault', where, more(count - NAMED))
     },
   }
 }
@@ -70,11 +70,15 @@ function coveredBy(key: string, chains: readonly WalkedChain[]): string {
   return `${PUT_THERE}, or the chain of sink ${waiting.sink}, journal ${waiting.journal} does not list it yet, in which case the next manifest does`
 }
 
-export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChain[], tell: Tell): void {
+export function reportUnlisted(
+  keys: Iterable<string>,
+  chains: readonly WalkedChain[],
+  report: ReportFinding,
+): void {
   const counts: Partial<Record<Excuse, { count: number; example: string }>> = {}
-  const planted = tellSome(
+  const planted = reportSome(
     'workspace=',
-    tell,
+    report,
     (count) => `holds ${count} more objects that no manifest lists`,
   )
   for (const key of keys) {
@@ -84,7 +88,11 @@ export function tellUnlisted(keys: Iterable<string>, chains: readonly WalkedChai
   }
   planted.end()
   for (const [excuse, { count, example }] of Object.entries(counts))
-    tell('note', example, `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse as Excuse]}`)
+    report(
+      'note',
+      example,
+      `${count === 1 ? 'is' : `and ${count - 1} more are`} ${excuses[excuse as Excuse]}`,
+    )
 }
 
 /** Readers of the bucket take every object under these names for ours. */
@@ -99,8 +107,8 @@ const NOT_OURS =
   'has a name that Auditferry never uses: it was added by another program or person, and readers of the bucket may take it for entries'
 
 /** Names of no object and no manifest: each is checked once and not kept, as there may be many. */
-export function otherNames(tell: Tell) {
-  const planted = tellSome('workspace=', tell, (count) => `and ${count} more names like it`)
+export function otherNames(report: ReportFinding) {
+  const planted = reportSome('workspace=', report, (count) => `and ${count} more names like it`)
   const hidden = { count: 0, first: '' }
   let others = 0
   let manifests = 0
@@ -114,14 +122,14 @@ export function otherNames(tell: Tell) {
     end() {
       planted.end()
       const more = hidden.count === 1 ? 'is' : `and ${hidden.count - 1} more are`
-      if (hidden.count > 0) tell('note', hidden.first, `${more} not what the sink's probes leave there`)
+      if (hidden.count > 0) report('note', hidden.first, `${more} not what the sink's probes leave there`)
       if (manifests > 0)
-        tell(
+        report(
           'note',
           '.',
           `holds ${manifests} of this program's manifests in another place: name the folder or prefix that contains manifest/`,
         )
-      if (others > 0) tell('note', '.', `holds ${others} more objects that are none of this program's`)
+      if (others > 0) report('note', '.', `holds ${others} more objects that are none of this program's`)
     },
   }
 }

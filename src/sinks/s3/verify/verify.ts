@@ -6,8 +6,8 @@ import type { Manifest, ManifestObject } from '../evidence/manifest.ts'
 import { ChainWalk } from './chain.ts'
 import type { ChainName, Interval, WalkOptions, WalkedChain } from './chain.ts'
 import { objectFault, objectPlace, unlessUnread } from './objects.ts'
-import type { EvidenceStore, Finding, Pause, Tell, Touched } from './objects.ts'
-import { otherNames, tellUnlisted } from './unlisted.ts'
+import type { EvidenceStore, Finding, Pause, ReportFinding, Touched } from './objects.ts'
+import { otherNames, reportUnlisted } from './unlisted.ts'
 
 /** Concurrent reads of objects: over a network most of the time is waiting. */
 const AT_ONCE = 8
@@ -39,12 +39,12 @@ const TWICE = 'is listed twice: another name in the bucket looks the same'
 
 async function listAll(
   store: EvidenceStore,
-  tell: Tell,
+  report: ReportFinding,
   others: { readonly add: (key: string) => void },
 ): Promise<Listing> {
   const chains = new Map<string, { name: ChainName; numbers: number[] }>()
   const objects = new Map<string, Seen>()
-  for await (const key of store.list((key, what) => tell('fault', key, what))) {
+  for await (const key of store.list((key, what) => report('fault', key, what))) {
     const place = manifestPlace(key)
     if (place) {
       const { sink, journal, number } = place
@@ -53,17 +53,17 @@ async function listAll(
       chain.numbers.push(number)
       chains.set(id, chain)
     } else if (!objectPlace(key)) others.add(key)
-    else if (objects.has(key)) tell('fault', key, TWICE)
+    else if (objects.has(key)) report('fault', key, TWICE)
     else objects.set(key, 'unlisted')
   }
-  for (const { name, numbers } of chains.values()) sortOnce(numbers, name, tell)
+  for (const { name, numbers } of chains.values()) sortOnce(numbers, name, report)
   return { chains, objects }
 }
 
-function sortOnce(numbers: number[], name: ChainName, tell: Tell): void {
+function sortOnce(numbers: number[], name: ChainName, report: ReportFinding): void {
   const sorted = numbers.splice(0).sort((a, b) => a - b)
   for (const number of sorted)
-    if (number === numbers.at(-1)) tell('fault', manifestKey({ ...name, number }), TWICE)
+    if (number === numbers.at(-1)) report('fault', manifestKey({ ...name, number }), TWICE)
     else numbers.push(number)
 }
 
@@ -75,25 +75,25 @@ export async function verifyEvidence(
 ): Promise<Verified> {
   const counts = { faults: 0, objects: 0, byLines: 0, unread: 0, entries: 0 }
   const touched = new TouchedSum()
-  const tell: Tell = (level, where, what, touches) => {
+  const report: ReportFinding = (level, where, what, touches) => {
     if (level === 'fault') counts.faults++
     if (level === 'fault' && touches) touched.add(where, touches)
     found({ level, where: printableName(where), what })
   }
-  const others = otherNames(tell)
-  const listing = await listAll(store, tell, others)
+  const others = otherNames(report)
+  const listing = await listAll(store, report, others)
   const chains: WalkedChain[] = []
   for (const [, { name, numbers }] of [...listing.chains].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const walk = new ChainWalk(name, store, options, tell)
+    const walk = new ChainWalk(name, store, options, report)
     for (const number of numbers) {
       const manifest = await walk.step(number)
-      if (manifest) await checkObjects(store, manifest, listing.objects, tell, counts, options.pause)
+      if (manifest) await checkObjects(store, manifest, listing.objects, report, counts, options.pause)
     }
     chains.push(walk.end())
   }
-  tellEnds(chains, options, tell)
+  tellEnds(chains, options, report)
   const unlisted = [...listing.objects].filter(([, seen]) => seen === 'unlisted').map(([key]) => key)
-  tellUnlisted(unlisted, chains, tell)
+  reportUnlisted(unlisted, chains, report)
   others.end()
   return { ...counts, chains, touched: touched.all() }
 }
@@ -114,7 +114,7 @@ async function checkObjects(
   store: EvidenceStore,
   { objects }: Manifest,
   listed: Map<string, Seen>,
-  tell: Tell,
+  report: ReportFinding,
   counts: { objects: number; byLines: number; unread: number; entries: number },
   pause: Pause | undefined,
 ): Promise<void> {
@@ -134,10 +134,10 @@ async function checkObjects(
     )
     for (const [i, object] of some.entries()) {
       const { key, entries } = object
-      if (listed.get(key) === 'listed') tell('fault', key, 'is listed twice', touchedOf(object))
+      if (listed.get(key) === 'listed') report('fault', key, 'is listed twice', touchedOf(object))
       if (listed.has(key)) listed.set(key, 'listed')
       const fault = faults[i]
-      if (fault !== undefined) tell('fault', key, fault, touchedOf(object))
+      if (fault !== undefined) report('fault', key, fault, touchedOf(object))
       if (isByLines(object)) counts.byLines++
       counts.objects++
       counts.entries += entries
@@ -154,22 +154,31 @@ interface Bounds {
   readonly lastSha256?: readonly string[]
 }
 
-function tellEnds(chains: readonly WalkedChain[], { untilAt, lastSha256 = [] }: Bounds, tell: Tell): void {
-  if (chains.length === 0) tell('fault', 'manifest/', 'contains no manifest: nothing can be proved')
+function tellEnds(
+  chains: readonly WalkedChain[],
+  { untilAt, lastSha256 = [] }: Bounds,
+  report: ReportFinding,
+): void {
+  if (chains.length === 0) report('fault', 'manifest/', 'contains no manifest: nothing can be proved')
   for (const hash of lastSha256)
     if (!chains.some(({ hashes }) => hashes.has(hash)))
-      tell(
+      report(
         'fault',
         'manifest/',
         `holds no manifest with SHA-256 ${hash}: the end of a chain was cut, or another one put in its place`,
       )
   if (untilAt === undefined) return
   const sinks = Map.groupBy(chains, ({ sink }) => sink)
-  for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, tell)
+  for (const [sink, own] of sinks) tellUntil(sink, own, untilAt, report)
 }
 
 /** Of the sink's chains, one per journal, the newest must reach `untilAt`. */
-function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number, tell: Tell): void {
+function tellUntil(
+  sink: string,
+  chains: readonly WalkedChain[],
+  untilAt: number,
+  report: ReportFinding,
+): void {
   const until = new Date(untilAt).toISOString()
   const reaching = chains.filter(({ last }) => last && reachOf(last.manifest) >= untilAt)
   const leaps = reaching.map(({ intervals }) => leapOver(intervals, untilAt))
@@ -177,7 +186,7 @@ function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number
   const [leap] = leaps
   if (leap) {
     const [from, to] = [leap.fromAt, leap.untilAt].map((at) => new Date(at).toISOString())
-    tell(
+    report(
       'fault',
       `manifest/sink=${sink}`,
       `reaches ${until} by one manifest alone, number ${leap.number}, which spans ${from ?? ''} to ${to ?? ''}: nothing ran then, or the clock had jumped ahead and the end of the chain was cut; no manifest can show which. Name a time outside of it, or a --last-manifest`,
@@ -186,7 +195,7 @@ function tellUntil(sink: string, chains: readonly WalkedChain[], untilAt: number
   }
   const reached = Math.max(...chains.map(({ last }) => (last ? reachOf(last.manifest) : -Infinity)))
   const where = Number.isFinite(reached) ? `ends at ${new Date(reached).toISOString()}` : 'ends nowhere'
-  tell(
+  report(
     'fault',
     `manifest/sink=${sink}`,
     `${where}, before ${until}: the end of the chain was cut, or nothing was written since`,
