@@ -250,6 +250,8 @@ class Running {
   #stopped: Promise<void> | undefined
   /** the journal is damaged, and that ended the run */
   #isDamaged = false
+  /** the lease was lost, and that ended the run */
+  #isLost = false
 
   constructor(parts: RunningParts) {
     this.#parts = parts
@@ -291,7 +293,8 @@ class Running {
       // as it may.
       this.#isDamaged = error instanceof ConnectorError && error.code === 'journal_corrupt'
       // Another process may deliver from this shard already: what is under way there ends at once.
-      if (error instanceof ConnectorError && error.action === 'yield') this.#cut.abort()
+      this.#isLost = error instanceof ConnectorError && error.action === 'yield'
+      if (this.#isLost) this.#cut.abort()
       this.#stopping.abort()
       throw error
     }
@@ -338,7 +341,7 @@ class Running {
     const { clock, log } = environment
     const { sinks } = registry.status()
     // After a refused start there is nothing to report.
-    if (this.#running) log.info('Stopping')
+    if (this.#running && !this.#isLost) log.info('Stopping')
     this.#stopping.abort()
     comparing.close()
     taps.close()
@@ -353,7 +356,9 @@ class Running {
     const pending = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
     const unfinished = jobs.list().filter(({ endedAt }) => endedAt === undefined).length
     const more = unfinished > 0 ? { jobs: unfinished } : {}
-    if (this.#isDamaged)
+    if (this.#isLost)
+      log.info('Work on this shard has ended: the replica that takes it next continues where the journal is')
+    else if (this.#isDamaged)
       log.info('Stopped: the journal is damaged, and undelivered entries are in it', { pending })
     else if (pending > 0)
       log.info('Stopped: undelivered entries wait in the journal for the next start', { pending, ...more })

@@ -64,7 +64,7 @@ const STOP_MS = 5_000
 
 const texts = {
   failed:
-    'The database of the journal does not answer. It is asked again, and this replica takes no further shards until then',
+    'The database of the journal does not answer: this replica stops reading and delivering when its leases end. It is asked again; no restart is needed',
   blocked: 'The database of the journal refuses this replica. It is asked again automatically',
 }
 
@@ -352,11 +352,13 @@ export class Shards {
     const row = this.#row(shard)
     const foreign = this.#reports.get(shard)
     const here = app !== undefined
+    const me = this.#options.replicas.holder
     const at = foreign && new Date(foreign.at).toISOString()
     return {
       status: {
         shard,
-        holder: here ? this.#options.replicas.holder : (row?.holder ?? null),
+        // The row may be older than the end of the lease.
+        holder: here ? me : row?.holder === me ? null : (row?.holder ?? null),
         epoch: row?.epoch ?? 0,
         since: row ? new Date(row.since).toISOString() : null,
         takeovers: row?.takeovers ?? 0,

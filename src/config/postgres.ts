@@ -10,7 +10,7 @@ const AT: Path = ['journal', 'postgres']
 const PLACES: Readonly<Record<string, string>> = {
   stdout:
     'cannot be used with journal.postgres: the entries would be spread over the outputs of the replicas; use a sink that all replicas reach over the network',
-  file: 'cannot be used with journal.postgres: the entries would be spread over the files of the replicas, or two would write to one file; use a sink that all replicas reach over the network, or name the replica in its path, such as /var/lib/auditferry/${env:HOSTNAME}.ndjson',
+  file: 'cannot be used with journal.postgres: each replica needs a file of its own. Name the replica in its path, such as /var/lib/auditferry/${env:HOSTNAME}.ndjson, or use a sink that all replicas reach over the network',
 }
 
 /** A file of each replica, by a variable of its environment. */
@@ -28,7 +28,7 @@ export function postgresFaults(document: ConfigDocument): { path: Path; message:
     if (!isRecord(sink)) continue
     const refused = PLACES[String(sink['type'])]
     if (refused === undefined || (sink['type'] === 'file' && namesReplica(sink['path']))) continue
-    faults.push({ path: ['sinks', index, 'type'], message: refused })
+    faults.push({ path: ['sinks', index, sink['type'] === 'file' ? 'path' : 'type'], message: refused })
   }
   return faults
 }

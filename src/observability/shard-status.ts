@@ -48,10 +48,15 @@ export function mergedStatus(
     ).slice(0, LAST_FINDINGS),
   }
   const clauses = [...(facts.fault === undefined ? [] : [facts.fault]), ...staleClauses(own, parts)]
+  // What other replicas do is unknown as well.
+  const isIdle = facts.fault !== undefined && !parts.some(({ status }) => status.here)
+  const rest = isIdle
+    ? 'This replica reads and delivers nothing until the database answers; all below is as it was before'
+    : sentenceOf(report, facts.lingers)
   return {
     ...report,
     ok: clauses.length === 0 && isWell(journal, workspaces, sinks),
-    summary: [...clauses, sentenceOf(report, facts.lingers)].join('; '),
+    summary: [...clauses, rest].join('; '),
     backfills: reports.flatMap(({ backfills }) => backfills),
     replays: reports.flatMap(({ replays }) => replays),
     errors: newest(

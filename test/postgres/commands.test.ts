@@ -56,7 +56,7 @@ server: { listen: "127.0.0.1:1" }
   it('without its tables, and without the rights to make them, both say what to run', async () => {
     expect(await journalLine()).toEqual([
       'FAIL',
-      'The PostgreSQL schema auditferry has no tables of this program: run "auditferry journal migrate" as its owner',
+      'The PostgreSQL schema auditferry has no tables of this program: run "auditferry journal migrate" with this configuration (as the owner of the tables: --owner-url-file)',
     ])
     expect(await migrate()).toEqual({
       code: 78,

@@ -268,6 +268,8 @@ given('the replicas of a daemon', () => {
       await rig.until(() => rig.underWay() === 0, 'the cut')
       expect(Date.now() - refusedAt).toBeLessThan(LEASE_MS + 500)
       await rig.until(() => one.shards.held.size === 0, 'the end of the leases')
+      const ends = rig.sentences.filter((line) => /^Work on this shard has ended|^Stop/.test(line))
+      expect(ends).toEqual(Array(4).fill(expect.stringMatching(/^Work on this shard has ended/)))
     } finally {
       await Promise.all(replicas.splice(0).map((replica) => replica.stop()))
       await proxy.close()

@@ -109,7 +109,7 @@ async function openShards({ config, environment }: Setup, postgres: PostgresConf
   }
   const store = new PostgresStore({ ...database, clock, log })
   const replicas = new Replicas({ ...database, clock })
-  log.info('This replica takes part in the work of its database', { replica: holder })
+  log.info('Starting as a replica of the database', { replica: holder })
   let current: Shards | undefined
   const living = replicas.live(() => current?.isWell ?? true)
   const failing = living.then(() => new Promise<never>(() => undefined))
@@ -164,7 +164,7 @@ async function claimFolder(config: Config): Promise<void> {
   if ((await connectControl(base)) === undefined) return
   throw new ConnectorError(
     'misconfigured',
-    `Another process of this machine works on the same database, with the same folder for temporary files (${base}.sock): give each replica a folder of its own (TMPDIR)`,
+    `Another auditferry already runs on this machine with this database, and answers at ${base}.sock. A second replica here needs its own TMPDIR, server.listen and file paths`,
   )
 }
 

@@ -88,7 +88,7 @@ function assertOneJournal({ config, document, file }: LoadedConfig): void {
   if (!config.journal.postgres) return
   const path = ['journal', 'postgres']
   const message =
-    'run --once needs one journal, and a database has one for each shard: for such a job use a journal in a file (remove this key), otherwise run the daemon'
+    'run --once does not work with a journal in PostgreSQL. Use the daemon (auditferry run), or give such a job a configuration of its own with journal.path, whose journal begins empty'
   throw new ConfigFaults([{ file, ...document.keyAt(path), path, message }])
 }
 

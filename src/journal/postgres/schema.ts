@@ -248,7 +248,7 @@ export async function assertSchema(queries: Queries, schema: string): Promise<vo
       : `is of version ${version}, and this program needs version ${migrations.length}`
   throw new ConnectorError(
     'config_invalid',
-    `The PostgreSQL schema ${schema} ${is}: run "auditferry journal migrate" as its owner`,
+    `The PostgreSQL schema ${schema} ${is}: run "auditferry journal migrate" with this configuration (as the owner of the tables: --owner-url-file)`,
   )
 }
 

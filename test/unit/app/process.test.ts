@@ -207,7 +207,7 @@ test('a database that does not answer at the start is asked again; the status sa
   await until(
     () =>
       said(
-        'The database of the journal does not answer. It is asked again, and this replica takes no further shards until then',
+        'The database of the journal does not answer: this replica stops reading and delivering when its leases end. It is asked again; no restart is needed',
       ).length === 1,
     'a word',
   )

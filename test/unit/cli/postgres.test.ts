@@ -87,7 +87,7 @@ describe('a command that needs the journal', () => {
 test('run --once is refused: it needs one journal', async () => {
   const { code, stderr } = await run('run', '--once')
   expect(code).toBe(78)
-  expect(stderr).toContain('journal.postgres: run --once needs one journal')
+  expect(stderr).toContain('journal.postgres: run --once does not work with a journal in PostgreSQL')
 })
 
 test('validate names the database, connects to nothing, and warns that it has no TLS', async () => {
@@ -122,7 +122,9 @@ describe('a replica refuses a folder for its control socket and spool', () => {
     const { base, start } = setup()
     const other = createServer((_, response) => response.end('{}'))
     await new Promise<void>((resolve) => other.listen(`${base}.sock`, resolve))
-    await expect(start()).rejects.toThrow('Another process of this machine works on the same database')
+    await expect(start()).rejects.toThrow(
+      'Another auditferry already runs on this machine with this database',
+    )
     other.close()
   })
 })

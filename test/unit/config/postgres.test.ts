@@ -92,7 +92,7 @@ describe('with journal.postgres', () => {
       `  - { name: console, type: stdout }\n  - { name: archive, type: file, path: "${path}" }\n${sink}`
     const refused = () => load(text(database, sinks('/out/entries.ndjson')))
     expect(refused).toThrow('sinks[0].type: cannot be used with journal.postgres')
-    expect(refused).toThrow('sinks[1].type: cannot be used with journal.postgres')
+    expect(refused).toThrow('sinks[1].path: cannot be used with journal.postgres')
     const env = { HOSTNAME: 'ferry-0' }
     const own = () => load(text(database, sinks('/out/${env:HOSTNAME}.ndjson')), env)
     expect(own).toThrow('sinks[0].type')

@@ -94,6 +94,10 @@ describe('the status of all shards', () => {
         ...{ ok: false, summary: expect.stringMatching(/^PostgreSQL at db is not available; /) as string },
       },
     )
+    const lost = part(1, one.registry.status(), { here: false, holder: null })
+    expect(
+      mergedStatus(own, [lost], { ...facts, fault: 'PostgreSQL at db is not available' }).summary,
+    ).toMatch(/^PostgreSQL at db is not available; .*reads and delivers nothing/)
     const away = { here: false, holder: null, reported_at: iso(-29_000) }
     expect(mergedStatus(own, [good, part(2, undefined, away)], facts).ok).toBe(true)
     const silent = part(2, undefined, { ...away, reported_at: iso(-31_000) })
