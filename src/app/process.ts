@@ -152,7 +152,9 @@ export class Shards {
 
   async #stop(): Promise<void> {
     this.#stopping.abort()
-    const { clock } = this.#options.environment
+    const { clock, log } = this.#options.environment
+    // Each shard logs its own end.
+    if (this.#apps.size === 0) log.info('Stopping: this replica holds no shard')
     // A shard that is being opened now is freed there.
     const turns = within(
       STOP_MS,

@@ -219,3 +219,16 @@ test('a database that does not answer at the start is asked again; the status sa
   expect(said('The database of the journal answers again')).toHaveLength(1)
   await until(() => shards.registry.status().ok, 'a good status')
 })
+
+test('a stop is logged if no shard is held, too', async () => {
+  await shards.stop()
+  fault = new ConnectorError(
+    'store_unavailable',
+    'PostgreSQL at db:5432/audit is not available: ECONNREFUSED',
+  )
+  start()
+  await until(() => said('The database of the journal does not answer').length === 1, 'a word')
+  const before = said('Stopping: this replica holds no shard').length
+  await shards.stop()
+  expect(said('Stopping: this replica holds no shard')).toHaveLength(before + 1)
+})
