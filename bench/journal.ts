@@ -107,7 +107,7 @@ export function line(name: string, entries: number, costs: Cost[], best?: number
   return rate
 }
 
-export async function settleAll(journal: Journal): Promise<void> {
+export async function acknowledgeAll(journal: Journal): Promise<void> {
   for (;;) {
     const batch = await journal.take('archive', { maxEntries: 1000, maxBytes: 2 ** 20 })
     if (batch === undefined) return
@@ -120,7 +120,7 @@ export async function pruneAll(journal: Journal): Promise<void> {
   while (await journal.prune()) continue
 }
 
-/** Appends `pages`, `group` at a time; what is pending is settled and pruned outside of the measure. */
+/** Appends `pages`, `group` at a time; what is pending is acknowledged and pruned outside of the measure. */
 export async function appendPages(journal: Journal, feed: Feed, pages: number, cost: Cost): Promise<void> {
   const group = 50
   for (let done = 0; done < pages; done += group) {
@@ -128,7 +128,7 @@ export async function appendPages(journal: Journal, feed: Feed, pages: number, c
     await measured(cost, async () => {
       for (const part of parts) await journal.append(part)
     })
-    await settleAll(journal)
+    await acknowledgeAll(journal)
     await pruneAll(journal)
   }
 }
@@ -173,7 +173,7 @@ async function benchSteady({ journal, feed }: Store): Promise<void> {
     await measured(cost, async () => {
       for (const part of parts) {
         await journal.append(part)
-        await settleAll(journal)
+        await acknowledgeAll(journal)
         await journal.prune()
       }
     })
@@ -192,13 +192,13 @@ async function benchSteady({ journal, feed }: Store): Promise<void> {
     await measured(half, async () => {
       for (const part of overlapping) await journal.append(part)
     })
-    await settleAll(journal)
+    await acknowledgeAll(journal)
     await pruneAll(journal)
     steady.push(cost)
     known.push(again)
     mixed.push(half)
   }
-  line('append, take, settle, prune', 100 * PAGE, steady)
+  line('append, take, acknowledge, prune', 100 * PAGE, steady)
   line('append of known entries', 100 * PAGE, known)
   line('append of 500 each, every second one overlaps', 100 * PAGE, mixed)
 }

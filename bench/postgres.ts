@@ -7,7 +7,7 @@ import { migrate } from '../src/journal/postgres/schema.ts'
 import { systemClock } from '../src/platform/clock.ts'
 import { noPostgres, startPostgres } from '../test/postgres/server.ts'
 import type { PostgresServer } from '../test/postgres/server.ts'
-import { DAY_MS, Feed, PAGE, appendPages, line, median, millions, nothing, pruneAll, quiet, settleAll } from './journal.ts' // prettier-ignore
+import { DAY_MS, Feed, PAGE, appendPages, line, median, millions, nothing, pruneAll, quiet, acknowledgeAll } from './journal.ts' // prettier-ignore
 import type { Cost } from './journal.ts'
 
 const FEW_KEYS = 100_000
@@ -78,7 +78,7 @@ async function benchChurn(server: PostgresServer): Promise<void> {
   for (let day = 1; day <= DAYS; day++) {
     for (let page = 0; page < PAGES_A_DAY; page++) {
       await journal.append(feed.page())
-      await settleAll(journal)
+      await acknowledgeAll(journal)
       await pruneAll(journal)
     }
     const sizes = await server.query<{ name: string; bytes: string }>(SIZES)

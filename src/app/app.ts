@@ -248,10 +248,8 @@ class Running {
   #ended: Promise<unknown> = Promise.resolve()
   #running: Promise<void> | undefined
   #stopped: Promise<void> | undefined
-  /** the journal is damaged, and that ended the run */
-  #isDamaged = false
-  /** the lease was lost, and that ended the run */
-  #isLost = false
+  /** what ended the run, if it was no stop */
+  #fault: ConnectorError | undefined
 
   constructor(parts: RunningParts) {
     this.#parts = parts
@@ -291,9 +289,8 @@ class Running {
     } catch (error) {
       // Reported at once: another loop may hang in a receiver, and `stop` waits for it only as long
       // as it may.
-      this.#isDamaged = error instanceof ConnectorError && error.code === 'journal_corrupt'
+      if (error instanceof ConnectorError) this.#fault = error
       // Another process may deliver from this shard already: what is under way there ends at once.
-      this.#isLost = error instanceof ConnectorError && error.action === 'yield'
       if (this.#isLost) this.#cut.abort()
       this.#stopping.abort()
       throw error
@@ -331,6 +328,11 @@ class Running {
     }
   }
 
+  /** Another process may have this shard. */
+  get #isLost(): boolean {
+    return this.#fault?.action === 'yield'
+  }
+
   stop(): Promise<void> {
     this.#stopped ??= this.#stop()
     return this.#stopped
@@ -356,9 +358,8 @@ class Running {
     const pending = sinks.reduce((most, sink) => Math.max(most, sink.pending_entries), 0)
     const unfinished = jobs.list().filter(({ endedAt }) => endedAt === undefined).length
     const more = unfinished > 0 ? { jobs: unfinished } : {}
-    if (this.#isLost)
-      log.info('Work on this shard has ended: the replica that takes it next continues where the journal is')
-    else if (this.#isDamaged)
+    if (this.#isLost) log.info('Work on this shard has ended: its next holder continues from the journal')
+    else if (this.#fault?.code === 'journal_corrupt')
       log.info('Stopped: the journal is damaged, and undelivered entries are in it', { pending })
     else if (pending > 0)
       log.info('Stopped: undelivered entries wait in the journal for the next start', { pending, ...more })

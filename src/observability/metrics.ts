@@ -194,7 +194,7 @@ export interface Metrics {
   shards(): ShardMetrics
   /** Called before each scrape, to update the gauges. */
   onScrape(refresh: () => void): void
-  /** Not when another configuration takes over: metrics begin anew with it. */
+  /** Not for a reload that succeeds: it opens new metrics, which start at 0. */
   configReloaded(successful: boolean): void
   /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
   configTaken(at: number): void

@@ -48,10 +48,10 @@ export function mergedStatus(
     ).slice(0, LAST_FINDINGS),
   }
   const clauses = [...(facts.fault === undefined ? [] : [facts.fault]), ...staleClauses(own, parts)]
-  // What other replicas do is unknown as well.
+  // What other replicas report is not read either.
   const isIdle = facts.fault !== undefined && !parts.some(({ status }) => status.here)
   const rest = isIdle
-    ? 'This replica reads and delivers nothing until the database answers; all below is as it was before'
+    ? 'This replica reads and delivers nothing until the database answers, and everything below is older'
     : sentenceOf(report, facts.lingers)
   return {
     ...report,

@@ -1,11 +1,10 @@
 // The chart on a real cluster, by each Helm: the life of a release, and that every entry arrives through all of it.
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { helms, root, toolsFolder, toolsMissing, type Helm } from '../chart/tools.ts'
-import { buildImage, call, imageImpossible, ok, TAG, until } from '../image/engine.ts'
-import { clusterMissing, kubectl, loadImage, restartKubelet, reported, tryKubectl } from './cluster.ts'
+import { call, imageImpossible, ok, until } from '../image/engine.ts'
+import { clusterMissing, kubectl, placeWithImage, restartKubelet, reported, tryKubectl } from './cluster.ts'
 import { openSetup, type Setup } from './release.ts'
 
 const missing = clusterMissing ?? toolsMissing() ?? (await imageImpossible())
@@ -23,18 +22,12 @@ const former = join(
 const POD = 'pod/auditferry-0'
 
 describe.skipIf(missing !== undefined)('on a cluster', () => {
-  let folder: string
-  beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'auditferry-place-'))
-    await buildImage()
-    await loadImage(TAG, folder)
-  }, FLOW_MS)
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const place = placeWithImage(FLOW_MS)
 
   it.concurrent.each(helms)(
     'installed by %s, every entry arrives, once at file and bucket, whatever happens to pod, node, secret, values, chart and configuration',
     async (name) => {
-      const own = join(folder, name)
+      const own = join(place.folder, name)
       mkdirSync(own)
       const setup = await openSetup(`by-${name}`, 'first-key', own)
       try {

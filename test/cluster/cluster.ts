@@ -1,10 +1,12 @@
 // The cluster that .ci/tools/cluster.sh runs beside this process: its commands, its node, and a way for its pods to this machine's loopback.
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { call, docker, ok, type Result } from '../image/engine.ts'
+import { afterAll, beforeAll } from 'vitest'
+import { buildImage, call, docker, ok, TAG, type Result } from '../image/engine.ts'
 
 const home = process.env['AUDITFERRY_CLUSTER'] ?? ''
 const kubectlProgram = process.env['AUDITFERRY_KUBECTL'] ?? 'kubectl'
@@ -21,10 +23,22 @@ export const reported = (namespace: string, object: string, path: string): Promi
   kubectl('-n', namespace, 'get', object, '-o', `jsonpath={${path}}`)
 
 /** From the engine into the node. */
-export async function loadImage(tag: string, folder: string): Promise<void> {
+async function loadImage(tag: string, folder: string): Promise<void> {
   const archive = join(folder, 'image.tar')
   await ok(docker('save', '-o', archive, tag))
   await ok(call('ctr', ['--address', `${home}/containerd.sock`, '-n', 'k8s.io', 'images', 'import', archive]))
+}
+
+/** A folder for the tests of the suite that calls this, once the built image is in the node. */
+export function placeWithImage(timeoutMs: number): { readonly folder: string } {
+  const place = { folder: '' }
+  beforeAll(async () => {
+    place.folder = mkdtempSync(join(tmpdir(), 'auditferry-place-'))
+    await buildImage()
+    await loadImage(TAG, place.folder)
+  }, timeoutMs)
+  afterAll(() => rmSync(place.folder, { recursive: true, force: true }))
+  return place
 }
 
 /** A pod's container dies without a word. */

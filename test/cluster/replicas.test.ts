@@ -1,12 +1,10 @@
 // Three replicas with PostgreSQL on a real cluster: what is lost, ended, updated or restarted costs no entry and little time.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { helms, root, toolsFolder, toolsMissing } from '../chart/tools.ts'
-import { buildImage, call, imageImpossible, ok, TAG, until } from '../image/engine.ts'
+import { call, imageImpossible, ok, until } from '../image/engine.ts'
 import { noPostgres } from '../postgres/server.ts'
-import { clusterMissing, killContainer, kubectl, loadImage, reported, tryKubectl } from './cluster.ts'
+import { clusterMissing, killContainer, kubectl, placeWithImage, reported, tryKubectl } from './cluster.ts'
 import { openReplicated, SHARDS, type Replicated } from './replicated.ts'
 
 const missing = clusterMissing ?? noPostgres() ?? toolsMissing() ?? (await imageImpossible())
@@ -21,18 +19,12 @@ const chart = join(root, 'helm/auditferry')
 const PODS = 'app.kubernetes.io/instance=auditferry'
 
 describe.skipIf(missing !== undefined)('several replicas on a cluster', () => {
-  let folder: string
-  beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'auditferry-place-'))
-    await buildImage()
-    await loadImage(TAG, folder)
-  }, FLOW_MS)
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const place = placeWithImage(FLOW_MS)
 
   it(
     'share the work equally, and every entry arrives, repeated only by a takeover, when a pod dies or is deleted, at an upgrade and when PostgreSQL restarts',
     async () => {
-      const setup = await openReplicated('replicas', folder)
+      const setup = await openReplicated('replicas', place.folder)
       try {
         await live(setup)
       } catch (error) {

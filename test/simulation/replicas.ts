@@ -31,7 +31,7 @@ export class Replicas {
   readonly #others = new Set<Replica>()
   #current: Replica | undefined
   #calmed = false
-  /** ends of times without the database, each with its begin */
+  /** spans of time without the database */
   #lost: { from: number; until: number }[] = []
   readonly #lines: Line[] = []
 

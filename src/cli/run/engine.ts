@@ -150,13 +150,13 @@ function unlessAway(error: unknown): void {
 }
 
 /**
- * The folder of the control socket and the spool: every user may write where it is, so it may be
- * somebody else's. Two replicas with the same one would share both.
+ * The folder of the control socket and the spool. Every user may create files beside it, so another
+ * one may have made it. Two replicas must not share it.
  */
 async function claimFolder(config: Config): Promise<void> {
   const base = basePath(config)
   const folder = dirname(base)
-  // Where it cannot be made, what needs it says so.
+  // If it cannot be made, the control socket logs why.
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch(() => undefined)
   const calls = ownerCalls(lstatSync)
   const unsafe = ownerFault(folder, calls) ?? folderFault(folder, calls)

@@ -12,7 +12,7 @@ import { lastChunk } from './step.ts'
 import type { HistoryOptions, Parts, Step, Task } from './step.ts'
 import { nextOf, readInDays } from './task.ts'
 import { failed, needsOtherWindow, isTooLong, prove, refused } from './trouble.ts'
-import { endRefused, isRefused, readInUnits } from './unit.ts'
+import { assertEndPassed, isRefused, readInUnits } from './unit.ts'
 import { boundaryOf, checkVersions, openVersions, withRead } from './version.ts'
 import type { VersionStore } from './version.ts'
 import { windowOf } from './window.ts'
@@ -132,8 +132,7 @@ export class HistoryRange implements Source {
       reading = yield* readInUnits(step, window, 'job', undefined)
     } catch (error) {
       if (!isRefused(error)) throw error
-      const early = endRefused(step, window, error)
-      if (early) throw early
+      assertEndPassed(step, window, error)
       if (task.kind === 'trouble') yield* refused(step, task, window, error)
       else yield skipRefused(step, task, window)
       return

@@ -1,7 +1,7 @@
 // Reads one window of a task, and decides from the answer what is read next.
 import type { PageChunk } from '../../contracts/source.ts'
 import type { Group } from '../splitter/entries-builder.ts'
-import { endRefused, isRefused, passedAt, readInUnits, switchesUnit } from './unit.ts'
+import { assertEndPassed, isRefused, passedAt, readInUnits, switchesUnit } from './unit.ts'
 import { isToProveEmpty, stepTo } from './cursor.ts'
 import { endRangeRead } from './due.ts'
 import type { Step, Parts, Task } from './step.ts'
@@ -35,8 +35,7 @@ export async function* readTask(step: Step, task: Task): Parts {
   } catch (error) {
     if (!isRefused(error)) throw error
     if (isPast) {
-      const early = endRefused(step, window, error)
-      if (early) throw early
+      assertEndPassed(step, window, error)
       yield* refused(step, task, window, error)
       return
     }

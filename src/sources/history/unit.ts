@@ -146,17 +146,13 @@ export function passedAt(
 }
 
 /**
- * A refused window of the past that ends about now: not where it lies, but its end may be the reason,
- * and soon is not any more. Returns the error that says so, otherwise undefined.
+ * A window of the past that ended a moment ago may be refused only for its end, and is accepted soon.
+ * Throws `error`, the refusal, if that is possible: it proves nothing about the window.
  */
-export function endRefused(
-  { cursor, options }: Step,
-  { to }: Window,
-  error: ConnectorError,
-): ConnectorError | undefined {
+export function assertEndPassed({ cursor, options }: Step, { to }: Window, error: ConnectorError): void {
   const [, passed] = passedAt(cursor, options.clock.now())
-  if (to <= passed) return undefined
-  return withNextStep(
+  if (to <= passed) return
+  throw withNextStep(
     error,
     'perhaps because its end is in the future by the clock of the server; nothing is skipped, and it is requested again',
   )

@@ -197,20 +197,20 @@ describe('a replica', () => {
   })
 })
 
-test('a database that does not answer at the start is asked again; the status says so, no probe fails', async () => {
+async function startWithoutDatabase(): Promise<void> {
   await shards.stop()
   fault = new ConnectorError(
     'store_unavailable',
     'PostgreSQL at db:5432/audit is not available: ECONNREFUSED',
   )
   start()
-  await until(
-    () =>
-      said(
-        'The database of the journal does not answer: this replica stops reading and delivering when its leases end. It is asked again; no restart is needed',
-      ).length === 1,
-    'a word',
-  )
+  const warning =
+    'The database of the journal does not answer: this replica stops reading and delivering when its leases end. It is asked again; no restart is needed'
+  await until(() => said(warning).length === 1, 'a word')
+}
+
+test('a database that does not answer at the start is asked again; the status says so, no probe fails', async () => {
+  await startWithoutDatabase()
   const { ok, summary, workspaces } = shards.registry.status()
   expect({ ok, workspaces, alive: await shards.alive() }).toEqual({ ok: false, workspaces: [], alive: true })
   expect(summary).toMatch(/^PostgreSQL at db:5432\/audit is not available: ECONNREFUSED/)
@@ -221,13 +221,7 @@ test('a database that does not answer at the start is asked again; the status sa
 })
 
 test('a stop is logged if no shard is held, too', async () => {
-  await shards.stop()
-  fault = new ConnectorError(
-    'store_unavailable',
-    'PostgreSQL at db:5432/audit is not available: ECONNREFUSED',
-  )
-  start()
-  await until(() => said('The database of the journal does not answer').length === 1, 'a word')
+  await startWithoutDatabase()
   const before = said('Stopping: this replica holds no shard').length
   await shards.stop()
   expect(said('Stopping: this replica holds no shard')).toHaveLength(before + 1)
