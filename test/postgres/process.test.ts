@@ -231,7 +231,8 @@ given('the replicas of a daemon', () => {
       proxy.refuse()
       await rig.until(() => one.shards.held.size === 0, 'the end of the leases')
       rig.addEntries()
-      const { ok, summary } = one.shards.registry.status()
+      const { ok, summary, shards } = one.shards.registry.status()
+      expect(shards?.map(({ holder }) => holder)).toEqual(Array(4).fill(null))
       expect({ ok, summary, alive: await one.shards.alive() }).toMatchObject({
         ok: false,
         summary: expect.stringMatching(

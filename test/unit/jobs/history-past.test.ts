@@ -336,6 +336,16 @@ test('a window that was skipped and can be read later is no gap', async () => {
   expect((await harness.ids()).length).toBe(within(harness.server.events).length)
 })
 
+test('a day that has just ended is read a minute later, if the server refuses its end as future', async () => {
+  const harness = await openHistoryHarness({ startAt: TODAY, endsInPast: true })
+  harness.server.events = eventsFrom(historyEvent, TODAY - 20 * HOUR, 20, HOUR)
+  const past = pastOf(harness)
+  await past.backfill({}, { fromUs: (TODAY - DAY) * 1000, toUs: TODAY * 1000 })
+  await runUntil(harness, past, isDone)
+  expect(past.list()[0]).toMatchObject({ unread: [], counts: { gaps: 0 } })
+  expect(await harness.ids()).toHaveLength(20)
+})
+
 test('refused days are reported as one range, and later days are read', async () => {
   const reach = FROM + 4 * DAY
   const harness = await openHistoryHarness({
