@@ -24,8 +24,8 @@ import {
   withoutDaemon,
 } from './shared/jobs.ts'
 import type { JobTexts } from './shared/jobs.ts'
-import { isKnown } from './shared/names.ts'
-import { exitCodes } from './shared/context.ts'
+import { unknownName } from './shared/names.ts'
+import { assertUsage, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
 
 export interface BackfillCommandOptions {
@@ -49,23 +49,15 @@ export async function backfill(
   const { workspace, source: name } = options
   const file = configFile(context, options.config)
   const source = again.find((one) => one === name)
-  const isNone = name !== undefined && source === undefined
   const streams = { ...(workspace !== undefined && { workspace }), ...(source && { source }) }
-  if (options.status || options.cancel)
-    return isNone ? withoutJobs(context, name) : showOrCancel(context, file, texts, streams, !options.status)
-  if (options.from === undefined) {
-    context.stderr('error: expected --from <time>, --status or --cancel\n')
-    return exitCodes.usage
-  }
-  const span = spanOf(context, options.from, options.to, clock.now())
-  if (!span) return exitCodes.usage
+  if (name !== undefined && !source) throw withoutJobs(name)
+  if (options.status || options.cancel) return showOrCancel(context, file, texts, streams, !options.status)
+  if (options.from === undefined) throw new WrongUsage('expected --from <time>, --status or --cancel')
+  const span = spanOf(options.from, options.to, clock.now())
   const config = knownConfig(file, context)
-  if (!isKnown(context, 'workspace', workspace, config.workspaces)) return exitCodes.usage
-  if (isNone) return withoutJobs(context, name)
-  if (source && !config.workspaces.some((one) => sourcesOf(one).includes(source))) {
-    context.stderr(`error: --source ${source} is not switched on at any workspace: nothing reads it\n`)
-    return exitCodes.usage
-  }
+  assertUsage(unknownName('workspace', workspace, config.workspaces))
+  if (source && !config.workspaces.some((one) => sourcesOf(one).includes(source)))
+    throw new WrongUsage(`--source ${source} is not switched on at any workspace: nothing reads it`)
   const connect = () => connectControl(basePath(config))
   const client = await connect()
   if (!client) return withoutDaemon(context, file, texts)
@@ -74,12 +66,11 @@ export async function backfill(
   return follow(context, texts, await client.jobs.backfill(streams, span), connect, clock)
 }
 
-function withoutJobs({ stderr }: CommandContext, source: string): number {
+function withoutJobs(source: string): WrongUsage {
   const fault = sourceNames.some((name) => name === source)
     ? `--source ${source} has no past that could be read again`
     : `there is no source ${source}`
-  stderr(`error: ${fault}; there are ${again.join(', ')}\n`)
-  return exitCodes.usage
+  return new WrongUsage(`${fault}; there are ${again.join(', ')}`)
 }
 
 /** Warns about entries whose keys are forgotten: they would count as new. */

@@ -7,7 +7,7 @@ import { starterText } from '../config/starter.ts'
 import { eachOnce, twiceFault } from '../core/units.ts'
 import { sinkKinds } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
-import { exitCodes } from './shared/context.ts'
+import { exitCodes, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
 
 export async function configPrint(
@@ -30,16 +30,12 @@ export async function init(context: CommandContext, { sink }: InitOptions): Prom
   const types = sink.split(',').map((type) => type.trim())
   const known = Object.keys(sinkKinds)
   const unknown = types.find((type) => !known.includes(type))
-  if (unknown !== undefined) {
-    context.stderr(`error: --sink ${unknown}: there is no such type; known types: ${known.join(', ')}\n`)
-    return exitCodes.usage
-  }
-  if (!eachOnce(types)) {
-    context.stderr(
-      `error: --sink ${twiceFault}; a second sink of a type is a copy of its item under another name\n`,
+  if (unknown !== undefined)
+    throw new WrongUsage(`--sink ${unknown}: there is no such type; known types: ${known.join(', ')}`)
+  if (!eachOnce(types))
+    throw new WrongUsage(
+      `--sink ${twiceFault}; a second sink of a type is a copy of its item under another name`,
     )
-    return exitCodes.usage
-  }
   context.stdout(starterText(types))
   return exitCodes.done
 }

@@ -15,7 +15,7 @@ import { references } from './shared/config-file.ts'
 import { quietEnvironment } from './shared/environment.ts'
 import { postgresSettings } from './shared/postgres.ts'
 import type { PostgresConfig } from './shared/postgres.ts'
-import { exitCodes } from './shared/context.ts'
+import { exitCodes, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
 
 interface JournalCopyOptions {
@@ -27,12 +27,10 @@ interface JournalCopyOptions {
 
 export async function journalCopy(context: CommandContext, options: JournalCopyOptions): Promise<number> {
   const [from, to] = [loaded(options.from, context), loaded(options.to, context)]
-  if ((from.journal.postgres === undefined) === (to.journal.postgres === undefined)) {
-    context.stderr(
-      'error: --from and --to: exactly one of the two configurations has journal.postgres; a journal in a file is moved by moving the file while no daemon runs\n',
+  if ((from.journal.postgres === undefined) === (to.journal.postgres === undefined))
+    throw new WrongUsage(
+      '--from and --to: exactly one of the two configurations has journal.postgres; a journal in a file is moved by moving the file while no daemon runs',
     )
-    return exitCodes.usage
-  }
   const { log } = quietEnvironment(from, context)
   const source = await sourceOf(from.journal, log)
   try {

@@ -9,7 +9,7 @@ import { openMock, type Mock, type MockOptions } from '../mock/mock.ts'
 import { faultNames, faults, readFault, readSwitch, type Faults, type Switches } from '../mock/switches.ts'
 import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { systemClock } from '../platform/clock.ts'
-import { exitCodes, type CommandContext } from './shared/context.ts'
+import { exitCodes, WrongUsage, type CommandContext } from './shared/context.ts'
 
 export interface MockCommandOptions {
   readonly port: number
@@ -89,16 +89,19 @@ function keysText({ apiKeyFile, key }: MockCommandOptions): string {
   return apiKeyFile === undefined ? keys : `${first} and ${keys}`
 }
 
-/** Runs until the signal. */
-export async function mock(context: CommandContext, options: MockCommandOptions): Promise<number> {
-  let wanted: MockOptions
+/** The mock reports wrong options as an invalid configuration. */
+function usable(options: MockCommandOptions): MockOptions {
   try {
-    wanted = mockOptions(options)
+    return mockOptions(options)
   } catch (error) {
     if (!(error instanceof ConnectorError) || error.code !== 'config_invalid') throw error
-    context.stderr(`error: ${error.message}\n`)
-    return exitCodes.usage
+    throw new WrongUsage(error.message)
   }
+}
+
+/** Runs until the signal. */
+export async function mock(context: CommandContext, options: MockCommandOptions): Promise<number> {
+  const wanted = usable(options)
   const api = openMock(wanted)
   context.stderr(backlogText({ ...wanted, backlog: options.backlog }))
   // The first access generates the past, so generate it before announcing that the server is ready.

@@ -4,7 +4,7 @@ import { ConfigFaults } from '../config/faults.ts'
 import { bugLine, ConnectorError } from '../core/errors.ts'
 import { completion, type Shell, shells } from './completion.ts'
 import type { CompletedCommand } from './completion.ts'
-import { exitCodeOf, exitCodes, type CommandContext } from './shared/context.ts'
+import { exitCodeOf, exitCodes, WrongUsage, type CommandContext } from './shared/context.ts'
 import { type CommandSpec, specs } from './command-list.ts'
 
 /** Defined here because it needs the list of all commands. */
@@ -67,11 +67,16 @@ function isBeforeCommand(error: CommanderError, [first = '']: readonly string[])
   return completed().some(({ options }) => options.includes(option))
 }
 
-function codeOf(error: unknown, argv: readonly string[], context: CommandContext): number {
+/** Prints the error. @internal for tests */
+export function codeOf(error: unknown, argv: readonly string[], context: CommandContext): number {
   // commander has already printed the error.
   if (error instanceof CommanderError) {
     if (isBeforeCommand(error, argv)) context.stderr('(options follow their command: auditferry run …)\n')
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+  }
+  if (error instanceof WrongUsage) {
+    context.stderr(`error: ${error.message}\n`)
+    return exitCodes.usage
   }
   if (error instanceof ConfigFaults) {
     context.stderr(`${error.message}\n`)

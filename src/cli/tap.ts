@@ -5,8 +5,8 @@ import { printable } from '../core/printable.ts'
 import { configFile } from './shared/config-file.ts'
 import { showContent } from './shared/export-file.ts'
 import { reachDaemon } from './shared/journal.ts'
-import { isKnown } from './shared/names.ts'
-import { exitCodes, type CommandContext } from './shared/context.ts'
+import { unknownName } from './shared/names.ts'
+import { assertUsage, exitCodes, type CommandContext } from './shared/context.ts'
 
 interface TapOptions {
   readonly config?: string
@@ -26,7 +26,7 @@ export async function tap(
   const { config, client } = await reachDaemon(file, context)
   // The daemon may run with an older configuration than the file.
   const { sinks } = client ? await client.status() : config
-  if (!isKnown(context, 'sink', sink, sinks)) return exitCodes.usage
+  assertUsage(unknownName('sink', sink, sinks))
   if (!client) {
     context.stderr(`auditferry: no daemon runs on ${file}: there is nothing to look into\n`)
     return exitCodes.failed

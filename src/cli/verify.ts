@@ -22,7 +22,7 @@ import type { Span, Verified } from '../sinks/s3/verify/verify.ts'
 import { configFile, knownConfig } from './shared/config-file.ts'
 import { proxyOf } from './shared/environment.ts'
 import { unknownName } from './shared/names.ts'
-import { exitCodes } from './shared/context.ts'
+import { exitCodes, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
 
 export interface VerifyCommandOptions extends VerifyPlaceOptions {
@@ -37,20 +37,6 @@ export async function verify(
   options: VerifyCommandOptions,
   where: string | undefined,
 ): Promise<number> {
-  try {
-    return await verifyPlace(context, options, where)
-  } catch (error) {
-    if (!(error instanceof WrongUsage)) throw error
-    context.stderr(`error: ${error.message}\n`)
-    return exitCodes.usage
-  }
-}
-
-async function verifyPlace(
-  context: CommandContext,
-  options: VerifyCommandOptions,
-  where: string | undefined,
-) {
   const untilAt = options.until === undefined ? undefined : untilOf(options.until)
   const lastSha256 = (options.lastManifest ?? []).map(hashOf)
   const acceptedGaps = (options.acceptGap ?? []).map(gapOf)
@@ -108,16 +94,13 @@ function gapOf(text: string): Range {
 
 // Finds the evidence: a folder, a bucket by address, or the bucket of a configured sink.
 
-export interface VerifyPlaceOptions {
+interface VerifyPlaceOptions {
   readonly endpoint?: string
   readonly region?: string
   readonly allowInsecure?: boolean
   readonly config?: string
   readonly sink?: string
 }
-
-/** Invalid arguments: reported with exit code 2. */
-export class WrongUsage extends Error {}
 
 /** The objects and how to read them. */
 interface VerifyPlace {
@@ -128,7 +111,7 @@ interface VerifyPlace {
 }
 
 /** Throws WrongUsage if the arguments name no place, or two. */
-export function verifyPlaceOf(
+function verifyPlaceOf(
   context: CommandContext,
   options: VerifyPlaceOptions,
   where: string | undefined,

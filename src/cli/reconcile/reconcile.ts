@@ -25,9 +25,9 @@ import { spanOf } from '../shared/instants.ts'
 import { progressText, troubleText } from '../shared/jobs.ts'
 import { basePath, journalText } from '../../config/journal.ts'
 import { assertInFile, noJournal } from '../shared/journal.ts'
-import { isKnown } from '../shared/names.ts'
+import { unknownName } from '../shared/names.ts'
 import { columns } from '../shared/terminal.ts'
-import { exitCodes } from '../shared/context.ts'
+import { assertUsage, exitCodes, WrongUsage } from '../shared/context.ts'
 import type { CommandContext } from '../shared/context.ts'
 import { reportOf, lookbackDays } from './report.ts'
 import { reportText } from './text.ts'
@@ -59,9 +59,8 @@ export async function reconcile(
 ): Promise<number> {
   const file = configFile(context, options.config)
   const known = knownConfig(file, context)
-  if (!isKnown(context, 'workspace', options.workspace, known.workspaces)) return exitCodes.usage
+  assertUsage(unknownName('workspace', options.workspace, known.workspaces))
   const days = selectedDays(context, options, clock.now())
-  if (!days) return exitCodes.usage
   const opened = await open(context, file, known)
   try {
     const streams = await compareAll(context, opened.comparing, { options, days, clock })
@@ -89,28 +88,18 @@ export async function reconcile(
 }
 
 /** Full UTC days, rounded outwards; by default up to the last midnight. */
-function selectedDays(
-  context: CommandContext,
-  { from, to }: ReconcileOptions,
-  nowMs: number,
-): DayRange | undefined {
+function selectedDays(context: CommandContext, { from, to }: ReconcileOptions, nowMs: number): DayRange {
   const today = epochDay(nowMs * 1000)
-  const span = spanOf(context, from, to, nowMs)
-  if (!span) return undefined
+  const span = spanOf(from, to, nowMs)
   const text = (day: number) => dayText(day * DAY_MS)
-  if (to === undefined && span.fromUs >= today * DAY_US) {
-    context.stderr(
-      `error: --from is not before --to, which defaults to the last midnight (${text(today)}): to include today, without a result, add --to ${text(today + 1)}, or --to now\n`,
+  if (to === undefined && span.fromUs >= today * DAY_US)
+    throw new WrongUsage(
+      `--from is not before --to, which defaults to the last midnight (${text(today)}): to include today, without a result, add --to ${text(today + 1)}, or --to now`,
     )
-    return undefined
-  }
   const fromDay = epochDay(span.fromUs)
   const toDay = to === undefined ? today : Math.min(Math.ceil(span.toUs / DAY_US), today + 1)
   const isToWhole = to === undefined || to === 'now' || toDay * DAY_US === span.toUs
-  if (fromDay >= toDay) {
-    context.stderr('error: --from must be earlier than now\n')
-    return undefined
-  }
+  if (fromDay >= toDay) throw new WrongUsage('--from must be earlier than now')
   if (fromDay * DAY_US !== span.fromUs || !isToWhole) {
     context.stderr(`auditferry: comparing full UTC days: ${text(fromDay)} to ${text(toDay)}, end excluded\n`)
   }

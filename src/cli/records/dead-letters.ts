@@ -8,8 +8,8 @@ import { columns } from '../shared/terminal.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { printable } from '../../core/printable.ts'
-import { exitCodes, type CommandContext } from '../shared/context.ts'
-import { exitOf, idsQuery, isFiltered, isOf, isUnconfirmed, emptyText, withSelection } from './selection.ts'
+import { exitCodes, WrongUsage, type CommandContext } from '../shared/context.ts'
+import { exitOf, idsQuery, isFiltered, isOf, assertConfirmed, emptyText, withSelection } from './selection.ts'
 import type { RecordOptions, ShowOptions } from './selection.ts'
 import { exportRecords, inChunks, filtered, pages, showList, Sums } from './list.ts'
 
@@ -145,12 +145,6 @@ function missing(context: CommandContext, which: string): number {
   return exitCodes.failed
 }
 
-function lacksSelection(context: CommandContext, options: LetterOptions): boolean {
-  if (options.id.length > 0 || isFiltered(options)) return false
-  context.stderr('error: which to retry? Name a sink with --sink NAME, or letters with --id N\n')
-  return true
-}
-
 function whyLeft({ sink, why }: LeftDeadLetters): string {
   if (why === 'not_configured') return `${sink} is not in the configuration`
   return `${sink} no longer takes them (its ${why}): change that to send them, or remove them with dead-letters drop`
@@ -159,7 +153,8 @@ function whyLeft({ sink, why }: LeftDeadLetters): string {
 const sumOf = (left: readonly LeftDeadLetters[]) => left.reduce((sum, { count }) => sum + count, 0)
 
 export async function retryLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (lacksSelection(context, options)) return exitCodes.usage
+  if (options.id.length === 0 && !isFiltered(options))
+    throw new WrongUsage('which to retry? Name a sink with --sink NAME, or letters with --id N')
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     if (found.length === 0 && options.id.length === 0) {
@@ -185,7 +180,7 @@ export async function retryLetters(context: CommandContext, options: LetterOptio
 }
 
 export async function dropLetters(context: CommandContext, options: LetterOptions): Promise<number> {
-  if (isUnconfirmed(context, options, { lost: 'entries', command: 'dead-letters' })) return exitCodes.usage
+  assertConfirmed(options, 'entries', 'dead-letters')
   return withLetters(context, options, async (opened) => {
     const found = await all(opened, options, options.limit)
     const count = await inChunks(found, (ids) => opened.journal.dropDeadLetters({ ids }))

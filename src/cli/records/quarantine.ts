@@ -7,7 +7,7 @@ import { columns } from '../shared/terminal.ts'
 import { showContent } from '../shared/export-file.ts'
 import { instantText } from '../shared/instants.ts'
 import { exitCodes, type CommandContext } from '../shared/context.ts'
-import { exitOf, idsQuery, isOf, isUnconfirmed, emptyText, withSelection } from './selection.ts'
+import { exitOf, idsQuery, isOf, assertConfirmed, emptyText, withSelection } from './selection.ts'
 import type { RecordOptions, ShowOptions } from './selection.ts'
 import { exportRecords, inChunks, filtered, pages, showList, Sums } from './list.ts'
 
@@ -85,7 +85,7 @@ function missing(context: CommandContext, which: string): number {
 }
 
 export async function dropQuarantine(context: CommandContext, options: QuarantineOptions): Promise<number> {
-  if (isUnconfirmed(context, options, { lost: 'bytes', command: 'quarantine' })) return exitCodes.usage
+  assertConfirmed(options, 'bytes', 'quarantine')
   return withSelection(context, options, allRecords, async (opened) => {
     const seen: { readonly id: number }[] = []
     let count = 0

@@ -1,8 +1,9 @@
 // Selects dead letters or quarantined elements by options, and decides the exit code.
+import type { JobFilter } from '../../contracts/jobs.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { type OpenJournal, withJournal } from '../shared/journal.ts'
-import { areKnown, areAllKnown, type NameFilter } from '../shared/names.ts'
-import { exitCodes, type CommandContext } from '../shared/context.ts'
+import { unknownIn } from '../shared/names.ts'
+import { assertUsage, exitCodes, WrongUsage, type CommandContext } from '../shared/context.ts'
 
 export interface RecordOptions {
   readonly config?: string
@@ -34,54 +35,46 @@ export const isOf = (stream: Stream, { workspace, source }: Pick<RecordOptions, 
 type Pages = AsyncIterable<readonly { readonly sink?: string; readonly stream: Stream }[]>
 
 /**
- * Opens the journal and runs `use`, unless the options name something unknown (wrong usage).
+ * Opens the journal and runs `use`. Throws WrongUsage if the options name something unknown.
  * `allIn`: all records of the kind.
  */
 export function withSelection(
   context: CommandContext,
-  options: RecordOptions & NameFilter,
+  options: RecordOptions & JobFilter,
   allIn: (opened: OpenJournal) => Pages,
   use: (opened: OpenJournal) => Promise<number>,
 ): Promise<number> {
-  return withJournal(context, options.config, async (opened) =>
-    (await areNamesKnown(context, opened, options, allIn(opened))) ? use(opened) : exitCodes.usage,
-  )
+  return withJournal(context, options.config, async (opened) => {
+    await assertNames(opened, options, allIn(opened))
+    return use(opened)
+  })
 }
 
-/** False, after printing the error, if a name is neither configured nor in a record. */
-async function areNamesKnown(
-  context: CommandContext,
-  opened: OpenJournal,
-  whose: NameFilter,
-  all: Pages,
-): Promise<boolean> {
-  if (whose.sink === undefined && whose.workspace === undefined) return true
+/** Throws WrongUsage if a name is neither configured nor in a record. */
+async function assertNames(opened: OpenJournal, whose: JobFilter, records: Pages): Promise<void> {
+  if (whose.sink === undefined && whose.workspace === undefined) return
   const known = await opened.names()
-  if (areAllKnown(whose, known)) return true
+  if (unknownIn(whose, known) === undefined) return
   const [sinks, workspaces] = [new Set<string>(), new Set<string>()]
-  for await (const page of all)
+  for await (const page of records)
     for (const { sink, stream } of page) {
       if (sink !== undefined) sinks.add(sink)
       workspaces.add(stream.workspace)
     }
   const named = (names: ReadonlySet<string>) => [...names].map((name) => ({ name }))
-  return areKnown(context, whose, {
+  const all = {
     sinks: [...known.sinks, ...named(sinks)],
     workspaces: [...known.workspaces, ...named(workspaces)],
-  })
+  }
+  assertUsage(unknownIn(whose, all))
 }
 
 /** Dropping everything for good needs an explicit --yes. */
-export function isUnconfirmed(
-  context: CommandContext,
-  { id, yes }: RecordOptions,
-  { lost, command }: { lost: string; command: string },
-): boolean {
-  if (id.length > 0 || yes === true) return false
-  context.stderr(
-    `error: this lets ${lost} go for good: say --yes, or name each with --id N (${command} export keeps a copy)\n`,
+export function assertConfirmed({ id, yes }: RecordOptions, lost: string, command: string): void {
+  if (id.length > 0 || yes === true) return
+  throw new WrongUsage(
+    `this lets ${lost} go for good: say --yes, or name each with --id N (${command} export keeps a copy)`,
   )
-  return true
 }
 
 /** Options other than ids that narrow the selection. */

@@ -14,8 +14,8 @@ import { follow, gapsText, showOrCancel, nameText, withoutDaemon } from '../shar
 import type { JobTexts } from '../shared/jobs.ts'
 import { withJournal } from '../shared/journal.ts'
 import type { OpenJournal } from '../shared/journal.ts'
-import { isKnown } from '../shared/names.ts'
-import { exitCodes } from '../shared/context.ts'
+import { unknownName } from '../shared/names.ts'
+import { assertUsage, exitCodes, WrongUsage } from '../shared/context.ts'
 import type { CommandContext } from '../shared/context.ts'
 import { includesStream, isUnsure, prunedDays, planOf, withoutJoined } from './plan.ts'
 import type { Only, ReplayChoice, ReplayPlan } from './plan.ts'
@@ -67,26 +67,18 @@ export async function replay(
 ): Promise<number> {
   const { sink, from, workspace, source, status, cancel } = options
   if (status === true || cancel === true) {
-    if (cancel !== true || (workspace ?? source) === undefined)
-      return showOrCancel(
-        context,
-        configFile(context, options.config),
-        texts,
-        { workspace, source, sink },
-        cancel === true,
+    if (cancel === true && (workspace ?? source) !== undefined)
+      throw new WrongUsage(
+        '--cancel ends what goes to --sink, or all: it takes no --workspace and no --source',
       )
-    context.stderr(
-      'error: --cancel ends what goes to --sink, or all: it takes no --workspace and no --source\n',
-    )
-    return exitCodes.usage
+    const file = configFile(context, options.config)
+    return showOrCancel(context, file, texts, { workspace, source, sink }, cancel === true)
   }
-  if (sink !== undefined && from !== undefined)
-    return withJournal(context, options.config, (opened) =>
-      send(context, { ...options, sink, from }, opened, clock),
-    )
-  const missing = sink === undefined ? '--sink <name>' : '--from <time>'
-  context.stderr(`error: expected ${missing}, or --status or --cancel\n`)
-  return exitCodes.usage
+  if (sink === undefined) throw new WrongUsage('expected --sink <name>, or --status or --cancel')
+  if (from === undefined) throw new WrongUsage('expected --from <time>, or --status or --cancel')
+  return withJournal(context, options.config, (opened) =>
+    send(context, { ...options, sink, from }, opened, clock),
+  )
 }
 
 type SendOptions = ReplayOptions & { readonly sink: string; readonly from: string }
@@ -110,11 +102,9 @@ async function send(
   clock: Clock,
 ): Promise<number> {
   const runAt = clock.now()
-  const span = spanOf(context, options.from, options.to, runAt)
-  if (!span) return exitCodes.usage
+  const span = spanOf(options.from, options.to, runAt)
   const { workspace, source, only } = options
-  const sink = await sinkOf(context, options, opened, span)
-  if (!sink) return exitCodes.usage
+  const sink = await sinkOf(options, opened, span)
   const client = await opened.connect()
   if (only === 'api' && !client) return withoutDaemon(context, configFile(context, options.config), texts)
   const asked: ReplayChoice = { sink, span, workspace, source, only }
@@ -191,26 +181,23 @@ async function warnOfLateDays(
   return late.length === 0
 }
 
-/** Undefined, after printing the error, for an unknown name or a source not taken. */
+/** Throws WrongUsage for an unknown name or a source not taken. */
 async function sinkOf(
-  context: CommandContext,
   { sink: name, workspace, source }: SendOptions,
   { journal, sinks, names }: OpenJournal,
   span: JobSpan,
-): Promise<SinkConfig | undefined> {
+): Promise<SinkConfig> {
   const sink = sinks.find((one) => one.name === name)
   const known = await names()
-  if (!isKnown(context, 'sink', name, known.sinks) || !sink) return undefined
-  if (source !== undefined && !sink.sources.some((one) => one === source)) {
-    const taken = sink.sources.join(', ')
-    context.stderr(`error: sink ${name} does not take ${source}: its sources are ${taken}\n`)
-    return undefined
-  }
+  if (!sink) throw new WrongUsage(unknownName('sink', name, known.sinks))
+  if (source !== undefined && !sink.sources.some((one) => one === source))
+    throw new WrongUsage(`sink ${name} does not take ${source}: its sources are ${sink.sources.join(', ')}`)
   if (workspace === undefined || known.workspaces.some(({ name: one }) => one === workspace)) return sink
   // Stored entries of a workspace that left the configuration can be sent again.
   const { kept } = await journal.counts(wholeDays(span))
   const left = kept.map(({ stream }) => ({ name: stream.workspace }))
-  return isKnown(context, 'workspace', workspace, [...known.workspaces, ...left]) ? sink : undefined
+  assertUsage(unknownName('workspace', workspace, [...known.workspaces, ...left]))
+  return sink
 }
 
 // Texts for replay jobs from the API: what was sent, and how other sinks get what they lack.

@@ -15,7 +15,7 @@ import { realEnvironment } from '../shared/environment.ts'
 import { reloading } from './reload.ts'
 import { type Once, reportOnce, runOnce } from './once.ts'
 import type { CommandContext } from '../shared/context.ts'
-import { exitCodes } from '../shared/context.ts'
+import { exitCodes, WrongUsage } from '../shared/context.ts'
 
 interface RunOptions {
   readonly config?: string
@@ -26,14 +26,8 @@ interface RunOptions {
 
 export async function run(context: CommandContext, options: RunOptions): Promise<number> {
   const timeoutMs = timeoutOf(options)
-  if (timeoutMs === undefined) {
-    context.stderr(`auditferry: --timeout ${options.timeout}: expected a duration such as 90s or 10m\n`)
-    return exitCodes.usage
-  }
-  if (options.timeout !== undefined && options.once !== true) {
-    context.stderr('auditferry: --timeout needs --once: the daemon runs until it is stopped\n')
-    return exitCodes.usage
-  }
+  if (options.timeout !== undefined && options.once !== true)
+    throw new WrongUsage('--timeout needs --once: the daemon runs until it is stopped')
   return withErrorReport(context, (useLog) => runOn(context, options, timeoutMs, useLog))
 }
 
@@ -92,8 +86,9 @@ function assertOneJournal({ config, document, file }: LoadedConfig): void {
   throw new ConfigFaults([{ file, ...document.keyAt(path), path, message }])
 }
 
-/** Undefined if invalid. Zero is invalid too: nothing could be read in no time. */
-function timeoutOf({ timeout }: RunOptions): number | undefined {
+/** Zero is invalid too: nothing could be read in no time. */
+function timeoutOf({ timeout }: RunOptions): number {
   if (timeout === undefined) return Infinity
-  return durationPattern.test(timeout) && durationMs(timeout) > 0 ? durationMs(timeout) : undefined
+  if (durationPattern.test(timeout) && durationMs(timeout) > 0) return durationMs(timeout)
+  throw new WrongUsage(`--timeout ${timeout}: expected a duration such as 90s or 10m`)
 }

@@ -29,6 +29,14 @@ export interface CommandContext {
   readonly onBug?: (listener: (error: unknown) => void) => void
 }
 
+/** Wrong arguments: the program prints the message and exits with 2. */
+export class WrongUsage extends Error {}
+
+/** Throws WrongUsage, if there is such a message. */
+export function assertUsage(fault: string | undefined): void {
+  if (fault !== undefined) throw new WrongUsage(fault)
+}
+
 export const exitCodes = { done: 0, failed: 1, usage: 2, config: 78 } as const
 
 export const exitCodeOf = (error: unknown): number =>

@@ -4,7 +4,7 @@ import type { JobSpan } from '../../contracts/jobs.ts'
 import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
-import type { CommandContext } from './context.ts'
+import { assertUsage } from './context.ts'
 
 /** Epoch µs; NaN if invalid. A day means its start, `24h` means 24 hours before `nowMs`. */
 function instantUs(text: string, nowMs: number): number {
@@ -19,19 +19,12 @@ export const instantText = (at: number): string => stampText(new Date(at).toISOS
 const EXPECTED_TIME =
   'expected a time with its seconds such as 2026-01-31T00:00:00Z (UTC where it names no zone), a day such as 2026-01-31, or a span such as 24h'
 
-/** Undefined, after printing the error, if the two are not a valid span. `to` defaults to now. */
-export function spanOf(
-  context: CommandContext,
-  from: string,
-  to: string | undefined,
-  nowMs: number,
-): JobSpan | undefined {
+/** Throws WrongUsage if the two are not a valid span. `to` defaults to now. */
+export function spanOf(from: string, to: string | undefined, nowMs: number): JobSpan {
   const fromUs = instantUs(from, nowMs)
   const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
-  const fault = faultOf({ from, to }, { fromUs, toUs }, nowMs)
-  if (fault === undefined) return { fromUs, toUs }
-  context.stderr(`error: ${fault}\n`)
-  return undefined
+  assertUsage(faultOf({ from, to }, { fromUs, toUs }, nowMs))
+  return { fromUs, toUs }
 }
 
 function faultOf(

@@ -9,8 +9,8 @@ import { printable } from '../../core/printable.ts'
 import { secondText } from '../../core/time.ts'
 import { countText, waitText } from '../../observability/words.ts'
 import { reachDaemon } from './journal.ts'
-import { areKnown } from './names.ts'
-import { exitCodes } from './context.ts'
+import { unknownIn } from './names.ts'
+import { assertUsage, exitCodes } from './context.ts'
 import type { CommandContext } from './context.ts'
 
 const POLL_MS = 1_000
@@ -143,7 +143,7 @@ export async function showOrCancel(
   const { kind, title, stays } = texts
   if (isCancel) {
     const count = await client.jobs.cancel(kind, which)
-    if (count === 0 && !areKnown(context, which, await names())) return exitCodes.usage
+    if (count === 0) assertUsage(unknownIn(which, await names()))
     if (count === 0) context.stdout(`No ${title} was under way: nothing to cancel\n`)
     else context.stdout(`${countText(count, `${kind}s`)} cancelled; ${stays(count === 1 ? 'it' : 'they')}\n`)
     return exitCodes.done
@@ -157,7 +157,7 @@ export async function showOrCancel(
       workspaces: [...configured.workspaces, ...all.map(({ stream }) => ({ name: stream.workspace }))],
       sinks: [...configured.sinks, ...all.flatMap(({ sink }) => (sink === undefined ? [] : { name: sink }))],
     }
-    if (!areKnown(context, which, known)) return exitCodes.usage
+    assertUsage(unknownIn(which, known))
     context.stdout(
       `No ${all.length > 0 ? 'such ' : ''}${title} is under way, and none came to its end within the last day; one that was cancelled is not kept\n`,
     )

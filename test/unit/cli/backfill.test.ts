@@ -13,6 +13,7 @@ import type { Clock } from '../../../src/core/clock.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { connectControl } from '../../../src/control/client.ts'
 import { unasked } from '../../fakes/unasked.ts'
+import { codeIn } from './context.ts'
 import { dayText, openPastSetup } from './past-setup.ts'
 
 let setup: Awaited<ReturnType<typeof openPastSetup>>
@@ -225,7 +226,12 @@ test('a backfill whose source is switched off is reported as waiting for it, and
   expect(setup.heard().stdout).toMatch(/^left history.usage: /)
   expect(await backfill(setup.context, options({ status: true, workspace: 'acme' }), clock)).toBe(0)
   expect(setup.heard().stdout).toMatch(/^No such backfill is under way/)
-  expect(await backfill(setup.context, options({ status: true, workspace: 'other' }), clock)).toBe(2)
+  expect(
+    await codeIn(
+      setup.context,
+      backfill(setup.context, options({ status: true, workspace: 'other' }), clock),
+    ),
+  ).toBe(2)
   expect(setup.heard()).toEqual({
     stdout: '',
     stderr: 'error: there is no workspace other; there are acme, left\n',
@@ -277,7 +283,7 @@ test.each([
 ])('wrong usage is reported: %j', async (more, message) => {
   setup = await openPastSetup()
   await setup.daemon()
-  expect(await backfill(setup.context, options(more), clock)).toBe(2)
+  expect(await codeIn(setup.context, backfill(setup.context, options(more), clock))).toBe(2)
   expect(setup.heard().stderr).toContain(message)
 })
 
@@ -288,8 +294,8 @@ test.each<[Partial<BackfillCommandOptions>, string]>([
 ])('wrong usage exits 2 with or without a daemon: %j', async (more, message) => {
   setup = await openPastSetup()
   const asked = { config: setup.config, status: false, cancel: false, ...more }
-  expect(await backfill(setup.context, asked, clock)).toBe(2)
+  expect(await codeIn(setup.context, backfill(setup.context, asked, clock))).toBe(2)
   await setup.daemon()
-  expect(await backfill(setup.context, asked, clock)).toBe(2)
+  expect(await codeIn(setup.context, backfill(setup.context, asked, clock))).toBe(2)
   expect(setup.heard().stderr.split(message)).toHaveLength(3)
 })

@@ -1,4 +1,5 @@
 // A command context that records its output.
+import { codeOf } from '../../../src/cli/program.ts'
 import type { CommandContext } from '../../../src/cli/shared/context.ts'
 
 export function openContext() {
@@ -18,3 +19,7 @@ export function openContext() {
   }
   return { context, stop, heard }
 }
+
+/** The exit code of a command that may throw, as the program reports it. */
+export const codeIn = (context: CommandContext, run: Promise<number>): Promise<number> =>
+  run.catch((error: unknown) => codeOf(error, [], context))

@@ -414,7 +414,7 @@ describe('wrong usage', () => {
     )
     expect([code, stderr]).toEqual([
       2,
-      `auditferry: --timeout ${timeout}: expected a duration such as 90s or 10m\n`,
+      `error: --timeout ${timeout}: expected a duration such as 90s or 10m\n`,
     ])
   })
 

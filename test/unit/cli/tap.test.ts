@@ -14,6 +14,7 @@ import { unasked } from '../../fakes/unasked.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 import { openDaemonRig, until } from '../app/daemon-rig.ts'
 import { openRegistrySetup, ack } from '../observability/registry-setup.ts'
+import { codeIn } from './context.ts'
 import { openSetup } from './setup.ts'
 
 let daemonRig: ReturnType<typeof openDaemonRig>
@@ -172,7 +173,9 @@ describe('tap', () => {
     'of an unknown sink is wrong usage, reported before it waits: %j',
     async (more) => {
       writeFileSync(file, `${text()}${more}`)
-      expect(await tap(setup.context, { config: file, sink: 'nope', limit: 1 })).toBe(2)
+      expect(await codeIn(setup.context, tap(setup.context, { config: file, sink: 'nope', limit: 1 }))).toBe(
+        2,
+      )
       const { stderr } = setup.heard()
       expect(stderr).toMatch(/error: there is no sink nope; there are open, closed\n$/)
       expect(stderr).not.toContain('waiting')
@@ -191,7 +194,9 @@ test('an invalid file does not keep tap, backfill --status and backfill --cancel
   const cancel = { config: file, status: false, cancel: true }
   expect(await backfill(setup.context, { ...cancel, workspace: 'acme', source: 'audit' })).toBe(0)
   expect(setup.heard().stdout).toBe('No backfill was under way: nothing to cancel\n')
-  expect(await backfill(setup.context, { ...cancel, source: 'vault.projects' })).toBe(2)
+  expect(await codeIn(setup.context, backfill(setup.context, { ...cancel, source: 'vault.projects' }))).toBe(
+    2,
+  )
   const begin = { config: file, from: '24h', status: false, cancel: false }
   await expect(backfill(setup.context, begin)).rejects.toThrow('nonsense: unknown key')
 })

@@ -9,6 +9,7 @@ import { ConnectorError } from '../../../../src/core/errors.ts'
 import type { Compared } from '../../../../src/contracts/jobs.ts'
 import type { Start } from '../../../../src/sources/shared.ts'
 import { systemClock } from '../../../../src/platform/clock.ts'
+import { codeIn } from '../context.ts'
 import { DAY, dayText, openPastSetup, today } from '../past-setup.ts'
 
 let setup: Awaited<ReturnType<typeof openPastSetup>>
@@ -102,7 +103,7 @@ test('without a daemon the command may use the whole rate limit', async () => {
 
 test('an unknown workspace is wrong usage, and the known ones are listed', async () => {
   setup = await openPastSetup()
-  expect(await reconcile(setup.context, options({ workspace: 'nope' }), clock)).toBe(2)
+  expect(await codeIn(setup.context, reconcile(setup.context, options({ workspace: 'nope' }), clock))).toBe(2)
   expect(setup.heard().stderr).toBe('error: there is no workspace nope; there are acme\n')
 })
 
@@ -329,7 +330,7 @@ test('a span from today without an end is refused with what the end would be, an
   setup = await openPastSetup()
   await setup.once()
   setup.heard()
-  expect(await reconcile(setup.context, options({ from: dayText(0) }), clock)).toBe(2)
+  expect(await codeIn(setup.context, reconcile(setup.context, options({ from: dayText(0) }), clock))).toBe(2)
   expect(setup.heard().stderr).toBe(
     `error: --from is not before --to, which defaults to the last midnight (${dayText(0)}): to include today, without a result, add --to ${dayText(-1)}, or --to now\n`,
   )

@@ -25,6 +25,7 @@ import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
 import { entriesOf, idsOf, logOf, part, plenty, spec, uuid } from '../../../contract/journal-parts.ts'
 import { openRegistrySetup } from '../../observability/registry-setup.ts'
+import { codeIn } from '../context.ts'
 import { fill, openSetup } from '../setup.ts'
 
 let setup: ReturnType<typeof openSetup>
@@ -145,7 +146,7 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   })
 
   test('retry takes all of a sink, and requires a choice', async () => {
-    expect(await retryLetters(setup.context, options())).toBe(2)
+    expect(await codeIn(setup.context, retryLetters(setup.context, options()))).toBe(2)
     expect(setup.heard().stderr).toContain('which to retry?')
     expect(await retryLetters(setup.context, options({ sink: 'siem' }))).toBe(0)
     expect(setup.heard().stdout).toContain('2 dead letters put back')
@@ -182,9 +183,9 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   )
 
   test('drop needs --yes or explicit ids', async () => {
-    expect(await dropLetters(setup.context, options())).toBe(2)
+    expect(await codeIn(setup.context, dropLetters(setup.context, options()))).toBe(2)
     expect(setup.heard().stderr).toContain('say --yes')
-    expect(await dropLetters(setup.context, options({ sink: 'siem' }))).toBe(2)
+    expect(await codeIn(setup.context, dropLetters(setup.context, options({ sink: 'siem' })))).toBe(2)
     expect(setup.heard().stderr).toContain('say --yes')
     expect(await dropLetters(setup.context, options({ id: [1] }))).toBe(0)
     expect(await dropLetters(setup.context, options({ yes: true }))).toBe(0)
@@ -285,7 +286,7 @@ describe.each(['without a daemon', 'through a daemon'])('%s', (how) => {
   })
 
   test('quarantine drop needs --yes or explicit ids, and reports unknown ids', async () => {
-    expect(await dropQuarantine(setup.context, options())).toBe(2)
+    expect(await codeIn(setup.context, dropQuarantine(setup.context, options()))).toBe(2)
     expect(setup.heard().stderr).toContain('say --yes')
     expect(await dropQuarantine(setup.context, options({ id: [9] }))).toBe(1)
     expect(setup.heard()).toMatchObject({
@@ -333,7 +334,7 @@ describe.each([
   ['export', (sink: string) => exportLetters(setup.context, options({ sink }), '-')],
 ])('%s by sink', (verb, ask) => {
   test('is wrong usage for an unknown sink, and lists the known ones', async () => {
-    expect(await ask('nope')).toBe(2)
+    expect(await codeIn(setup.context, ask('nope'))).toBe(2)
     expect(setup.heard()).toEqual({
       stdout: '',
       stderr: 'error: there is no sink nope; there are siem, archive\n',
@@ -344,7 +345,7 @@ describe.each([
     writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: siem', 'name: other'))
     expect(await ask('siem')).toBe(verb === 'retry' ? 1 : 0)
     setup.heard()
-    expect(await ask('nope')).toBe(2)
+    expect(await codeIn(setup.context, ask('nope'))).toBe(2)
     const left = verb === 'drop' ? '' : ', siem'
     expect(setup.heard().stderr).toContain(`there are other, archive${left}\n`)
   })
@@ -360,7 +361,7 @@ test('list reports unknown ids too', async () => {
 test('while the file is invalid the known names come from the daemon', async () => {
   await startDaemon()
   writeFileSync(setup.config, `${readFileSync(setup.config, 'utf8')}nonsense: true\n`)
-  expect(await listLetters(setup.context, options({ sink: 'nope' }))).toBe(2)
+  expect(await codeIn(setup.context, listLetters(setup.context, options({ sink: 'nope' })))).toBe(2)
   expect(setup.heard().stderr).toContain('there is no sink nope; there are archive, siem')
 })
 

@@ -8,6 +8,7 @@ import {
 } from '../../../../src/cli/records/dead-letters.ts'
 import { dropQuarantine, exportQuarantine, listQuarantine } from '../../../../src/cli/records/quarantine.ts'
 import { part, spec, usage } from '../../../contract/journal-parts.ts'
+import { codeIn } from '../context.ts'
 import { openSetup } from '../setup.ts'
 
 let setup: ReturnType<typeof openSetup>
@@ -157,8 +158,8 @@ test('--limit limits how many are dropped or put back', async () => {
 
 test('without --yes or ids nothing is dropped', async () => {
   for (const yes of [false, undefined]) {
-    expect(await dropLetters(setup.context, options({ sink: 'siem', yes }))).toBe(2)
-    expect(await dropQuarantine(setup.context, options({ yes }))).toBe(2)
+    expect(await codeIn(setup.context, dropLetters(setup.context, options({ sink: 'siem', yes })))).toBe(2)
+    expect(await codeIn(setup.context, dropQuarantine(setup.context, options({ yes })))).toBe(2)
   }
   expect(setup.heard().stdout).toBe('')
 })
@@ -232,7 +233,7 @@ test.each([
   ['dead letters', listLetters],
   ['quarantine', listQuarantine],
 ])('an unknown workspace is wrong usage: %s', async (_, list) => {
-  expect(await list(setup.context, options({ workspace: 'nope' }))).toBe(2)
+  expect(await codeIn(setup.context, list(setup.context, options({ workspace: 'nope' })))).toBe(2)
   expect(setup.heard()).toEqual({
     stdout: '',
     stderr: 'error: there is no workspace nope; there are acme\n',

@@ -25,6 +25,7 @@ import {
   uuid,
 } from '../../../contract/journal-parts.ts'
 import { openRegistrySetup, ack, startAt } from '../../observability/registry-setup.ts'
+import { codeIn } from '../context.ts'
 import { openSetup } from '../setup.ts'
 
 const DAY_US = 86_400_000_000
@@ -459,17 +460,21 @@ test('--status and --cancel ask the daemon, and take no span', async () => {
     [{ sink: 'other' }, 'there is no sink other; there are siem, archive'],
     [{ workspace: 'other' }, 'there is no workspace other; there are acme'],
   ] as const) {
-    expect(await replay(setup.context, { ...bare, status: true, ...whose }, clock)).toBe(2)
+    expect(
+      await codeIn(setup.context, replay(setup.context, { ...bare, status: true, ...whose }, clock)),
+    ).toBe(2)
     expect(setup.heard()).toEqual({ stdout: '', stderr: `error: ${why}\n` })
   }
-  expect(await replay(setup.context, { ...bare, cancel: true, workspace: 'acme' }, clock)).toBe(2)
+  expect(
+    await codeIn(setup.context, replay(setup.context, { ...bare, cancel: true, workspace: 'acme' }, clock)),
+  ).toBe(2)
   expect(setup.heard().stderr).toContain('it takes no --workspace and no --source')
   expect(await replay(setup.context, { ...bare, cancel: true, sink: 'archive' }, clock)).toBe(0)
   expect(setup.heard().stdout).toBe('No replay from the API was under way: nothing to cancel\n')
   expect(await replay(setup.context, { ...bare, cancel: true }, clock)).toBe(0)
   expect(setup.heard().stdout).toBe('1 replay cancelled; what it put into the journal goes out\n')
-  expect(await replay(setup.context, { ...bare, sink: 'siem' }, clock)).toBe(2)
-  expect(await replay(setup.context, { ...bare, from: '24h' }, clock)).toBe(2)
+  expect(await codeIn(setup.context, replay(setup.context, { ...bare, sink: 'siem' }, clock))).toBe(2)
+  expect(await codeIn(setup.context, replay(setup.context, { ...bare, from: '24h' }, clock))).toBe(2)
 })
 
 test('a sink that takes only other sources gets nothing', async () => {

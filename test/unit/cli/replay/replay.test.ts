@@ -8,6 +8,7 @@ import type { Control } from '../../../../src/control/server.ts'
 import { unasked } from '../../../fakes/unasked.ts'
 import { idsOf, logOf, part, plenty, acknowledgement, spec, uuid } from '../../../contract/journal-parts.ts'
 import { openRegistrySetup } from '../../observability/registry-setup.ts'
+import { codeIn } from '../context.ts'
 import { openSetup } from '../setup.ts'
 
 let setup: ReturnType<typeof openSetup>
@@ -88,7 +89,7 @@ test.each([
   [{ from: '2026-02-01', to: '2026-01-01' }, '--from must be earlier than --to'],
   [{ from: '2098-02-01', to: '2098-02-03' }, '--from must be earlier than now'],
 ])('an invalid span is wrong usage: %j', async (more, message) => {
-  expect(await replay(setup.context, options(more))).toBe(2)
+  expect(await codeIn(setup.context, replay(setup.context, options(more)))).toBe(2)
   expect(setup.heard().stderr).toContain(message)
 })
 
@@ -100,7 +101,7 @@ test.each([
     'sink siem does not take history.query: its sources are audit, history.usage, vault.projects',
   ],
 ])('a name that selects nothing is wrong usage: %j', async (more, message) => {
-  expect(await replay(setup.context, options(more))).toBe(2)
+  expect(await codeIn(setup.context, replay(setup.context, options(more)))).toBe(2)
   expect(setup.heard()).toEqual({ stdout: '', stderr: `error: ${message}\n` })
 })
 
@@ -108,6 +109,6 @@ test('a removed workspace is known as long as the journal has its entries', asyn
   writeFileSync(setup.config, readFileSync(setup.config, 'utf8').replace('name: acme', 'name: other'))
   expect(await replay(setup.context, options({ workspace: 'acme' }))).toBe(0)
   expect(setup.heard().stdout).toContain('3 entries (363 B) queued')
-  expect(await replay(setup.context, options({ workspace: 'nope' }))).toBe(2)
+  expect(await codeIn(setup.context, replay(setup.context, options({ workspace: 'nope' })))).toBe(2)
   expect(setup.heard().stderr).toContain('there is no workspace nope; there are other, acme')
 })
