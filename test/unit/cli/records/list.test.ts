@@ -1,6 +1,6 @@
 // What `list` prints of dead letters and quarantine, and whether it says that there are more.
 import { expect, test } from 'vitest'
-import { showList, Sums } from '../../../../src/cli/records/list.ts'
+import { showList } from '../../../../src/cli/records/list.ts'
 import type { CommandContext } from '../../../../src/cli/shared/context.ts'
 
 async function shown(found: number, limit: number, json: boolean) {
@@ -9,21 +9,21 @@ async function shown(found: number, limit: number, json: boolean) {
     stdout: (text: string) => void (reported.stdout += text),
     stderr: (text: string) => void (reported.stderr += text),
   } as CommandContext
-  const items = Array.from({ length: found }, (_, n) => `item-${n}`)
+  const items = Array.from({ length: found }, (_, id) => ({
+    ...{ id, reason: 'no_id', stream: { workspace: 'acme', source: 'audit' as const } },
+  }))
   async function* pages() {
     yield items.slice(0, 1)
     yield items.slice(1)
   }
-  const sums = new Sums<string>({
-    kindOf: () => ({}),
-    bytes: { of: () => 0, name: 'bytes', title: 'SIZE' },
-    noun: String,
-  })
-  await showList(context, { limit, json }, pages(), sums, {
-    ...{ none: 'none', all: 'export', head: ['ID'] },
-    row: (id) => [id],
-    facts: (id) => ({ id }),
-  })
+  const kind = {
+    ...{ name: 'quarantine' as const, head: ['ID'], noun: String, bytes: { name: 'bytes', title: 'SIZE' } },
+    row: ({ id }: { id: number }) => [`item-${id}`],
+    facts: ({ id }: { id: number }) => ({ id: `item-${id}` }),
+    sumOf: () => ({}),
+    bytesOf: () => 0,
+  }
+  await showList(context, { limit, json }, pages(), kind, 'none')
   return reported
 }
 
