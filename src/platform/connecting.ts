@@ -3,6 +3,7 @@
 import { request } from 'node:http'
 import { connect as connectTcp, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
+import { Tether } from '../core/abort.ts'
 import { ConnectorError } from '../core/errors.ts'
 import { type Address, hostPort } from '../contracts/platform.ts'
 import type { Proxy } from './proxies.ts'
@@ -20,16 +21,13 @@ export async function inTime<T>(
   signal: AbortSignal,
   work: (stop: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const stop = new AbortController()
-  const abort = () => stop.abort()
-  const timer = setTimeout(abort, ms)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
+  const tether = new Tether(signal)
+  const timer = setTimeout(() => tether.abort(new Error('too late')), ms)
   try {
-    return await work(stop.signal)
+    return await work(tether.signal)
   } finally {
     clearTimeout(timer)
-    signal.removeEventListener('abort', abort)
+    tether.close()
   }
 }
 

@@ -7,8 +7,6 @@ import { ConnectorError, errnoOf } from '../core/errors.ts'
 import { type Datagrams, hostPort, type OpenDatagrams } from '../contracts/platform.ts'
 import { transportError } from './network-errors.ts'
 
-const neverAborted = new AbortController().signal
-
 export const openDatagrams: OpenDatagrams = async (to) => {
   const { host, port } = to
   const where = hostPort(to)
@@ -18,7 +16,7 @@ export const openDatagrams: OpenDatagrams = async (to) => {
     await connected(socket, port, address)
     return datagramsOver(socket, where)
   } catch (error) {
-    throw transportError(where, error, neverAborted)
+    throw transportError(where, error)
   }
 }
 
@@ -60,7 +58,7 @@ function datagramsOver(socket: Socket, where: string): Datagrams {
         if (former) throw former
         await sendOne(bytes)
       } catch (error) {
-        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error, neverAborted)
+        if (errnoOf(error) !== 'EMSGSIZE') throw transportError(where, error)
         const message = `${bytes.length} bytes do not fit one datagram to ${where}; lower max_message_bytes`
         throw new ConnectorError('too_large', message, { cause: error })
       }

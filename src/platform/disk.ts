@@ -1,14 +1,24 @@
 // The real disk of contracts/platform.ts: node's own file calls, with errors that say what to do.
 import { constants } from 'node:fs'
-import type { BigIntStats, Dirent } from 'node:fs'
-import { access, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import type { BigIntStats, Dirent, Stats } from 'node:fs'
+import { lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Disk, DiskFile, FileState, Listed } from '../contracts/platform.ts'
-import { ConnectorError, OUT_OF_FILES, errnoOf, isDiskFull } from '../core/errors.ts'
+import { ConnectorError, OUT_OF_FILES, errnoOf, isDiskFull, isOutOfFiles } from '../core/errors.ts'
 import { factsOf, ownerFault, thisUser } from '../core/file-owners.ts'
 import type { FileFacts } from '../core/file-owners.ts'
 import { makeFolders } from '../core/paths.ts'
+
+/** Undefined if there is nothing under the name. */
+async function ifThere<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work()
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
 
 async function attempt<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -19,11 +29,9 @@ async function attempt<T>(what: string, path: string, work: () => Promise<T>): P
 }
 
 async function synced(path: string, work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (cause) {
+  await work().catch((cause: unknown) => {
     throw syncError(path, cause)
-  }
+  })
 }
 
 async function writeAll(handle: FileHandle, bytes: Uint8Array, offset: number): Promise<void> {
@@ -82,28 +90,28 @@ const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 const NEW = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
 
 /** For its owner only. A position in a device or a pipe could not be found again. */
-async function openRegular(path: string, flags: number): Promise<FileHandle> {
+async function openRegular(
+  path: string,
+  flags: number,
+  check?: (opened: Stats) => Promise<void>,
+): Promise<FileHandle> {
   const handle = await open(path, flags, 0o600)
   try {
-    if ((await handle.stat()).isFile()) return handle
-    throw new ConnectorError(
-      'misconfigured',
-      `${path} is not a regular file: use one, or a name that does not exist yet`,
-    )
+    const stats = await handle.stat()
+    if (!stats.isFile())
+      throw new ConnectorError(
+        'misconfigured',
+        `${path} is not a regular file: use one, or a name that does not exist yet`,
+      )
+    await check?.(stats)
+    return handle
   } catch (error) {
     await handle.close().catch(() => undefined)
     throw error
   }
 }
 
-async function factsAt(path: string): Promise<FileFacts | undefined> {
-  try {
-    return factsOf(await lstat(path))
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined
-    throw error
-  }
-}
+const factsAt = (path: string) => ifThere(async () => factsOf(await lstat(path)))
 
 /** `there`: the file under the name, or the opened one. */
 async function refuseForeign(path: string, existing: FileFacts): Promise<void> {
@@ -122,14 +130,8 @@ async function openOwn(path: string): Promise<FileHandle> {
   if (!existing) return openRegular(path, NEW)
   await refuseForeign(path, existing)
   // A link may be intended, and point to a file that does not exist yet.
-  const handle = await openRegular(path, existing.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW)
-  try {
-    await refuseForeign(path, factsOf(await handle.stat()))
-    return handle
-  } catch (error) {
-    await handle.close().catch(() => undefined)
-    throw error
-  }
+  const flags = existing.kind === 'link' ? O_RDWR | O_CREAT : O_RDWR | O_NOFOLLOW
+  return openRegular(path, flags, (opened) => refuseForeign(path, factsOf(opened)))
 }
 
 /** Creates the folder if there is none. */
@@ -151,31 +153,13 @@ export const disk: Disk = {
   async openToRead(path) {
     return openedFile(await attempt('read', path, () => openRegular(path, O_RDONLY)), path)
   },
-  async exists(path) {
-    try {
-      await access(path, constants.F_OK)
-      return true
-    } catch (cause) {
-      if (errnoOf(cause) === 'ENOENT') return false
-      throw diskError('look for', path, cause)
-    }
-  },
-  async look(path) {
-    try {
-      return stateOf(await stat(path, { bigint: true }))
-    } catch (cause) {
-      if (errnoOf(cause) === 'ENOENT') return undefined
-      throw diskError('look for', path, cause)
-    }
-  },
+  exists: async (path) => (await disk.look(path)) !== undefined,
+  look: (path) =>
+    attempt('look for', path, () => ifThere(async () => stateOf(await stat(path, { bigint: true })))),
   async list(folder) {
-    try {
-      const inside = await readdir(folder, { withFileTypes: true })
-      return inside.map((each) => ({ name: each.name, kind: kindOf(each) }))
-    } catch (cause) {
-      if (errnoOf(cause) === 'ENOENT') return []
-      throw diskError('list the folder', folder, cause)
-    }
+    const reading = () => ifThere(() => readdir(folder, { withFileTypes: true }))
+    const inside = (await attempt('list the folder', folder, reading)) ?? []
+    return inside.map((each) => ({ name: each.name, kind: kindOf(each) }))
   },
   rename: (from, to) => attempt('rename', `${from} to ${to}`, () => rename(from, to)),
   remove: (path) => attempt('remove', path, () => rm(path, { force: true })),
@@ -188,23 +172,11 @@ export const disk: Disk = {
 
 const CHECK_FOLDER = 'check that its folder can be made and that this user may write there'
 
-/** Errors that an operator has to fix, with the remedy. */
-const advices: Readonly<Record<string, string>> = {
-  EACCES: CHECK_FOLDER,
-  EPERM: CHECK_FOLDER,
-  ENOENT: CHECK_FOLDER,
-  ENOTDIR: CHECK_FOLDER,
-  EISDIR: CHECK_FOLDER,
-  EROFS: CHECK_FOLDER,
-  ELOOP: CHECK_FOLDER,
-  ENAMETOOLONG: CHECK_FOLDER,
-  EEXIST: CHECK_FOLDER,
-  EXDEV: CHECK_FOLDER,
-  EBUSY: CHECK_FOLDER,
-  ENXIO: CHECK_FOLDER,
-  EMFILE: OUT_OF_FILES,
-  ENFILE: OUT_OF_FILES,
-}
+/** Errors of a path or its permissions, which an operator has to fix. */
+const pathCodes: ReadonlySet<string> = new Set([
+  ...['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR', 'EISDIR', 'EROFS'],
+  ...['ELOOP', 'ENAMETOOLONG', 'EEXIST', 'EXDEV', 'EBUSY', 'ENXIO'],
+])
 
 const RESUMES = 'it then resumes automatically'
 /** Remedies for a full disk. */
@@ -230,8 +202,9 @@ export function diskError(doing: string, path: string, cause: unknown): Connecto
   const code = errnoOf(cause)
   const what = `cannot ${doing} ${path} (${code})`
   if (isDiskFull(code)) return diskFullError(code, `cannot ${doing}`, path, cause)
-  const next = advices[code]
-  if (next !== undefined) return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
+  const next = isOutOfFiles(cause) ? OUT_OF_FILES : CHECK_FOLDER
+  if (isOutOfFiles(cause) || pathCodes.has(code))
+    return new ConnectorError('misconfigured', `${what}: ${next}`, { cause })
   const away = 'the disk or mount does not respond as expected; check it'
   // ESTALE, ENOTCONN, EHOSTDOWN, EIO and other errors of a file system that is away.
   if (isSystemCode(code)) return new ConnectorError('unreachable', `${what}: ${away}`, { cause })

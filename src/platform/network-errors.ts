@@ -120,14 +120,14 @@ function knownOf(code: string): Known | undefined {
   return undefined
 }
 
-/** `where` is host:port. The peer's own text is not quoted: it may contain what was sent. */
+/** `where` is host:port; `signal` that of the request. The peer's own text is not quoted: it may contain what was sent. */
 export function transportError(
   where: string,
   error: unknown,
-  signal: AbortSignal,
+  signal?: AbortSignal,
   seen: Seen = {},
 ): ConnectorError {
-  if (signal.aborted) {
+  if (signal?.aborted) {
     const reason: unknown = signal.reason
     if (reason instanceof ConnectorError) return reason
     return new ConnectorError('aborted', `the request to ${where} was cancelled`, { cause: error })

@@ -19,8 +19,6 @@ const UNREAD_BYTES = 64 * 1024
 /** In TLS 1.3 a server checks our certificate after the handshake: time for a refusal. */
 const VERDICT_MS = 500
 
-const neverAborted = new AbortController().signal
-
 class StreamConnection implements Connection {
   readonly certificateEndsAt: number | undefined
   readonly ownCertificateEndsAt: number | undefined
@@ -45,7 +43,7 @@ class StreamConnection implements Connection {
     })
     socket.on('end', () => this.#markEnded())
     const seen = { showsCertificate: ownEndsAt !== undefined }
-    socket.on('error', (error) => this.#markEnded(transportError(where, error, neverAborted, seen)))
+    socket.on('error', (error) => this.#markEnded(transportError(where, error, undefined, seen)))
     socket.on('close', () => this.#markEnded())
   }
 
@@ -196,5 +194,5 @@ async function awaitVerdict(
   if (!connection.gone && !stop.aborted) return
   connection.destroy()
   const seen = { encrypted: true, showsCertificate: connection.ownCertificateEndsAt !== undefined }
-  throw connection.failure ?? transportError(where, coded('CLOSED_AFTER_HANDSHAKE'), neverAborted, seen)
+  throw connection.failure ?? transportError(where, coded('CLOSED_AFTER_HANDSHAKE'), undefined, seen)
 }

@@ -58,7 +58,7 @@ async function connected(
     if (proxy && encrypted) socket = await openTunnel(socket, proxy, target, stop)
   } catch (error) {
     if (!proxy) throw error
-    throw transportError(hostPort(target), error, neverAborted, {
+    throw transportError(hostPort(target), error, undefined, {
       ...seenOf(settings, url, proxy),
       atProxy: true,
     })
@@ -68,8 +68,6 @@ async function connected(
   const options = { ALPNProtocols: ['http/1.1'], ...(secureContext && { secureContext }) }
   return openTls(socket, target.host, { ...options, serverName: settings.tls?.server_name }, stop)
 }
-
-const neverAborted = new AbortController().signal
 
 /** The connections to each origin; new ones if the TLS files have changed. */
 class ConnectionPools {
