@@ -5,31 +5,19 @@ import type { ConfigDocument } from './document.ts'
 import { isShowable, under } from './faults.ts'
 import type { Fault, Path } from './faults.ts'
 import { isRecord } from './fields.ts'
-
-type Shape = Readonly<Record<string, unknown>>
+import { configJsonSchema, configSchema, variantOf } from './schema.ts'
+import type { Shape } from './schema.ts'
 
 /** The part of the JSON Schema under `path`. The value's `type` selects among several kinds. */
 function shapeAt(schema: Shape, value: unknown, path: Path): Shape | undefined {
   const [step, ...rest] = path
-  const kinds = schema['oneOf']
-  if (Array.isArray(kinds)) {
-    const kind = kinds.find((one) => isRecord(one) && isRecord(value) && constOf(one) === value['type']) as
-      Shape | undefined
+  if (schema.oneOf) {
+    const kind = variantOf(schema, under(value, ['type']))
     return kind && shapeAt(kind, value, path)
   }
   if (step === undefined) return schema
-  const part = typeof step === 'number' ? schema['items'] : propertiesOf(schema)[String(step)]
-  const inner = under(value, [step])
-  return isRecord(part) ? shapeAt(part, inner, rest) : undefined
-}
-
-function propertiesOf(schema: Shape): Shape {
-  return isRecord(schema['properties']) ? schema['properties'] : {}
-}
-
-function constOf(schema: Shape): unknown {
-  const type = propertiesOf(schema)['type']
-  return isRecord(type) ? type['const'] : undefined
+  const part = typeof step === 'number' ? schema.items : schema.properties?.[String(step)]
+  return part && shapeAt(part, under(value, [step]), rest)
 }
 
 function kindOf(value: unknown): string {
@@ -90,15 +78,15 @@ function messageFor(issue: z.core.$ZodRawIssue): string {
   }
 }
 
-/** Validates `value` with messages from the schema or from `sentence`. */
-export function check<Schema extends z.ZodType>(schema: Schema, value: unknown) {
-  return schema.safeParse(value, { error: messageFor })
+/** Validates `value` with messages from the schema or from `messageFor`. */
+export function check(value: unknown) {
+  return configSchema.safeParse(value, { error: messageFor })
 }
 
 /** Path of the key in a nested mapping, if exactly one has it. */
-function placeBelow(key: string, schema: Shape | undefined): string | undefined {
-  const inner = Object.entries(schema ? propertiesOf(schema) : {})
-  const places = inner.filter(([, part]) => isRecord(part) && Object.hasOwn(propertiesOf(part), key))
+function placeBelow(key: string, { properties = {} }: Shape): string | undefined {
+  const inner = Object.entries(properties)
+  const places = inner.filter(([, part]) => Object.hasOwn(part.properties ?? {}, key))
   const [place, another] = places
   return place && !another ? `${place[0]}.${key}` : undefined
 }
@@ -114,10 +102,10 @@ const renamed: ReadonlyMap<string, string> = new Map([
 /** What other programs call the parts of `address`. */
 const ADDRESS_PARTS: ReadonlySet<string> = new Set(['host', 'port', 'protocol', 'server'])
 
-function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
+function unknownKey(key: string, at: Path, schema: Shape): string {
   const name = renamed.get([...at.filter((step) => typeof step === 'string'), key].join('.'))
   if (name !== undefined) return `was renamed: write ${name} instead`
-  const known = schema ? Object.keys(propertiesOf(schema)) : []
+  const known = Object.keys(schema.properties ?? {})
   if (key === '<<')
     return 'is a merge key, which is not read: write its keys out, or take a whole value over by an alias'
   if (ADDRESS_PARTS.has(key) && known.includes('address'))
@@ -128,36 +116,29 @@ function unknownKey(key: string, at: Path, schema: Shape | undefined): string {
   return `unknown key: expected ${known.length > 0 ? `one of ${known.join(', ')}` : 'no keys here'}`
 }
 
-function missing(issue: z.core.$ZodIssue, schema: Shape | undefined): string {
-  const description = schema?.['description']
-  if (typeof description === 'string') return `is missing. ${description}`
+function missing(issue: z.core.$ZodIssue, { description }: Shape): string {
+  if (description !== undefined) return `is missing. ${description}`
   return issue.code === 'invalid_type'
     ? `is missing: expected ${wanted[issue.expected] ?? 'it'}`
     : `is missing: ${issue.message}`
 }
 
 /** Better messages for a number without a unit and for a key without a value. */
-function wrongType(issue: z.core.$ZodIssue, schema: Shape | undefined, input: unknown): string {
-  if (typeof input === 'number' && schema?.['pattern'] === durationPattern.source)
+function wrongType(issue: z.core.$ZodIssue, schema: Shape, input: unknown): string {
+  if (typeof input === 'number' && schema.pattern === durationPattern.source)
     return `expected a duration with its unit, such as ${input === 0 ? '0s' : '30s, 5m, 24h or 35d'}`
-  if (typeof input === 'number' && schema?.['pattern'] === sizePattern.source)
+  if (typeof input === 'number' && schema.pattern === sizePattern.source)
     return `expected a size with its unit, such as ${input === 0 ? '0B' : '512KiB, 1MiB or 2GiB'}`
-  if (input === null && schema?.['type'] === 'object')
+  if (input === null && schema.type === 'object')
     return 'is empty: use {} for its defaults, or remove the key'
   return issue.message
 }
 
-/** `json`: the JSON Schema of the same schema, with its keys and descriptions. */
-export function explain(
-  error: z.ZodError,
-  json: Shape,
-  document: ConfigDocument,
-  value: unknown,
-  file: string,
-): Fault[] {
+export function explain(error: z.ZodError, document: ConfigDocument, value: unknown, file: string): Fault[] {
+  const json = configJsonSchema()
   return error.issues.flatMap((issue): Fault[] => {
     const { path } = issue
-    const schema = shapeAt(json, value, path)
+    const schema = shapeAt(json, value, path) ?? {}
     if (issue.code === 'unrecognized_keys')
       return issue.keys.map((key) => {
         const keyPath = [...path, key]

@@ -16,7 +16,7 @@ import {
   type References,
   resolveText,
 } from './references.ts'
-import { configJsonSchema, configSchema, type Config } from './schema.ts'
+import type { Config } from './schema.ts'
 
 /** A scalar with references: as written, and resolved. */
 export interface Reference {
@@ -175,9 +175,8 @@ export function examineConfig(file: string, given: References): Examined {
   const resolving: Resolving = { context, references: [], broken: [] }
   const value = withListener(resolveAll(document.value, [], resolving), context)
   const { references, broken } = resolving
-  let result = check(configSchema, value)
-  if (!result.success && convertTexts(value, result.error.issues, references))
-    result = check(configSchema, value)
+  let result = check(value)
+  if (!result.success && convertTexts(value, result.error.issues, references)) result = check(value)
   const faults: Fault[] = [
     ...document.faults,
     ...[...broken, ...postgresFaults(document)].map(({ path, message }) => ({
@@ -194,7 +193,7 @@ export function examineConfig(file: string, given: References): Examined {
   }
   // A value that could not be resolved is reported once; schema errors about it are consequences.
   const reported = new Set(faults.map(({ path }) => pathKey(path)))
-  const more = explain(result.error, configJsonSchema(), document, value, file)
+  const more = explain(result.error, document, value, file)
   return {
     faults: [...faults, ...more.filter(({ path }) => !reported.has(pathKey(path)))],
     loaded: undefined,

@@ -7,19 +7,7 @@ import { durationPattern, sizePattern } from '../core/units.ts'
 import { pathKey } from './document.ts'
 import type { Path } from './faults.ts'
 import { isRecord, namesFile } from './fields.ts'
-import { configJsonSchema, type Config } from './schema.ts'
-
-/** The parts of JSON Schema that are used here. */
-interface Shape {
-  readonly pattern?: string
-  readonly type?: string
-  readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly properties?: Readonly<Record<string, Shape>>
-  readonly items?: Shape
-  readonly oneOf?: readonly Shape[]
-  readonly anyOf?: readonly Shape[]
-}
+import { configJsonSchema, type Config, type Shape } from './schema.ts'
 
 type Units = readonly (readonly [unit: string, size: number])[]
 

@@ -174,7 +174,25 @@ export type Config = z.output<typeof configSchema> & {
   readonly referenced?: readonly Path[]
 }
 
-/** JSON Schema (draft-07) of the configuration file. */
-export function configJsonSchema(): Record<string, unknown> {
-  return z.toJSONSchema(configSchema, { io: 'input', target: 'draft-7' })
+/** The parts of JSON Schema that are used here. */
+export interface Shape {
+  readonly description?: string
+  readonly default?: unknown
+  readonly pattern?: string
+  readonly type?: string
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly items?: Shape
+  readonly oneOf?: readonly Shape[]
+  readonly anyOf?: readonly Shape[]
 }
+
+/** JSON Schema (draft-07) of the configuration file. */
+export function configJsonSchema(): Shape {
+  return z.toJSONSchema(configSchema, { io: 'input', target: 'draft-7' }) as Shape
+}
+
+/** The one for a `type` of sink. */
+export const variantOf = ({ oneOf = [] }: Shape, type: unknown): Shape | undefined =>
+  oneOf.find(({ properties }) => properties?.['type']?.const === type)

@@ -1,17 +1,7 @@
 // Generates a starter configuration: required keys with examples, the rest commented out.
 import { stringify } from 'yaml'
-import { configJsonSchema } from './schema.ts'
-
-/** The parts of JSON Schema that are used here. */
-interface Shape {
-  readonly description?: string
-  readonly default?: unknown
-  readonly const?: unknown
-  readonly items?: Shape
-  readonly oneOf?: readonly Shape[]
-  readonly properties?: Readonly<Record<string, Shape>>
-  readonly required?: readonly string[]
-}
+import { configJsonSchema, variantOf } from './schema.ts'
+import type { Shape } from './schema.ts'
 
 /** Keys without a default, or important for a new user, by path; those of a sink under its type. */
 const examples: Readonly<Record<string, unknown>> = {
@@ -103,10 +93,9 @@ function item(lines: readonly string[]): string[] {
 
 /** YAML with one sink of each of `types`. `validate` accepts it if its secrets exist. */
 export function starterText(types: readonly string[]): string {
-  const { properties = {} } = configJsonSchema() as Shape
-  const variants = properties['sinks']?.items?.oneOf ?? []
+  const { properties = {} } = configJsonSchema()
   const sinks = types.map((type) => {
-    const variant = variants.find((each) => each.properties?.['type']?.const === type)
+    const variant = variantOf(properties['sinks']?.items ?? {}, type)
     const named = { ...variant, properties: { type: {}, name: {}, ...variant?.properties } }
     return item(mapping(named, `sinks.${type}`))
   })
