@@ -1,11 +1,10 @@
 // `verify`: does a bucket, or a copy in a folder, hold what its signed manifests list? Reads only.
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { isExposed } from '../config/fields.ts'
+import { instantUs, isExposed } from '../config/fields.ts'
 import { reasonOf } from '../config/references.ts'
 import { errnoOf } from '../core/errors.ts'
 import { printableName } from '../core/printable.ts'
-import { parseInstantText } from '../core/time.ts'
 import { systemClock } from '../platform/clock.ts'
 import { openTransport } from '../platform/transport.ts'
 import { bucketEvidence } from '../sinks/s3/evidence-bucket.ts'
@@ -74,8 +73,7 @@ function keysOf(files: readonly string[]) {
 }
 
 function untilOf(text: string): number {
-  const day = /^\d{4}-\d\d-\d\d$/.test(text)
-  const at = parseInstantText(day ? `${text}T00:00:00Z` : text)
+  const at = instantUs(text)
   if (Number.isFinite(at)) return at / 1000
   throw new WrongUsage(`--until ${text}: expected a time in UTC such as 2026-01-31T00:00:00Z`)
 }

@@ -1,7 +1,7 @@
 // Converts YAML to plain values with the position of each key and value. Bounded in size and depth.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml'
 import type { Alias, Document, Node, YAMLError } from 'yaml'
-import { isShowable, type Fault, type Path, type Place } from './faults.ts'
+import { fileFault, isShowable, type Fault, type Path, type Place } from './faults.ts'
 
 /** Far above any real configuration; nested aliases end here. */
 const MOST_NODES = 50_000
@@ -149,8 +149,8 @@ const isUtf16 = (text: string): boolean => /^\ufffd\ufffd|\0/.test(text)
 export function readDocument(file: string, text: string): ConfigDocument {
   // Editors do not count a byte order mark as a column.
   if (!isUtf16(text)) return documentOf(file, text.replace(/^\ufeff/, ''))
-  const message = 'the file is not UTF-8, perhaps UTF-16: save it as UTF-8'
-  return { ...documentOf(file, ''), faults: [{ file, line: 1, column: 1, path: [], message }] }
+  const fault = fileFault(file, 'the file is not UTF-8, perhaps UTF-16: save it as UTF-8')
+  return { ...documentOf(file, ''), faults: [fault] }
 }
 
 function documentOf(file: string, text: string): ConfigDocument {

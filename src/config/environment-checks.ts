@@ -4,6 +4,7 @@ import type { NamedFile } from '../contracts/sink-kind.ts'
 import { folderFault, folderWarning, ownerFault, publicWarning } from '../core/file-owners.ts'
 import { besideJournal, openWarnings, strayFault, unsafeFault } from '../journal/sqlite/files.ts'
 import { secretsWithPaths, Secret } from '../core/secret.ts'
+import { kindOf } from '../sinks/index.ts'
 import { tlsFiles } from '../sinks/kit/options.ts'
 import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
 import { isJournalThere, journalFault, kindFault, networkUnder, writeFault, type Files } from './files.ts'
@@ -11,7 +12,7 @@ import { examineConfig, type LoadedConfig } from './load.ts'
 import { isReference, reasonOf, type References } from './references.ts'
 import { basePath, smallVolumeText } from './journal.ts'
 import { lint } from './lint.ts'
-import { sinkFiles, sinkPlace } from './schema.ts'
+import { sinkFiles } from './schema.ts'
 
 interface EnvironmentFindings {
   readonly faults: readonly Fault[]
@@ -133,7 +134,7 @@ function checkRotatedFiles({ loaded, files, fault }: Checking): void {
 function checkSharedPlaces({ loaded, fault }: Checking): void {
   const owners = new Map<string, number>()
   for (const [index, sink] of loaded.config.sinks.entries()) {
-    const place = sinkPlace(sink)
+    const place = kindOf(sink.type).destination?.(sink)
     if (!place) continue
     const { field, name } = place
     const owner = owners.get(name)
@@ -146,7 +147,6 @@ function checkSharedPlaces({ loaded, fault }: Checking): void {
   }
 }
 
-/** `faultOf`: checks a file that will be written. */
 function checkWrittenFiles({ loaded, files, fault }: Checking, faultOf: typeof writeFault): void {
   for (const { path, name } of writtenFiles(loaded)) {
     const message = faultOf(resolve(name), files)
@@ -270,21 +270,26 @@ function collecting(
   return { look: { loaded, files, fault: into(faults), warning: into(warnings) }, faults, warnings }
 }
 
-/** Reports all faults, not only the first. `nowAt`: epoch ms. */
-export function checkEnvironment(loaded: LoadedConfig, files: Files, nowAt: number): EnvironmentFindings {
-  const { look, faults, warnings } = collecting(loaded, files)
-  checkReadFiles(look)
+/** What would destroy data, or can never work. `faultOf`: checks a file that will be written. */
+function checkAtStart(look: Checking, faultOf: typeof writeFault): void {
   checkSharedFiles(look)
   checkJournalNeighbours(look)
   checkOwnFiles(look)
   checkRotatedFiles(look)
   checkSharedPlaces(look)
-  checkWrittenFiles(look, writeFault)
+  checkWrittenFiles(look, faultOf)
+  checkPrivacy(look)
+  checkReadFolders(look)
+}
+
+/** Reports all faults, not only the first. `nowAt`: epoch ms. */
+export function checkEnvironment(loaded: LoadedConfig, files: Files, nowAt: number): EnvironmentFindings {
+  const { look, faults, warnings } = collecting(loaded, files)
+  checkAtStart(look, writeFault)
+  checkReadFiles(look)
   checkJournal(look)
   checkOldJournal(look)
   checkOwners(look)
-  checkPrivacy(look)
-  checkReadFolders(look)
   checkSecretFiles(look)
   lint(loaded, nowAt, look.warning)
   return { faults, warnings }
@@ -304,14 +309,7 @@ export function loadToRun(file: string, context: References, files: Files, isSta
   const { faults, loaded } = examineConfig(file, context)
   if (!loaded) throw new ConfigFaults(faults)
   const { look, faults: found, warnings } = collecting(loaded, files)
-  checkSharedFiles(look)
-  checkJournalNeighbours(look)
-  checkOwnFiles(look)
-  checkRotatedFiles(look)
-  checkSharedPlaces(look)
-  checkWrittenFiles(look, kindFault)
-  checkPrivacy(look)
-  checkReadFolders(look)
+  checkAtStart(look, kindFault)
   if (isStart) checkOldJournal(look)
   const all = [...faults, ...found]
   if (all.length > 0) throw new ConfigFaults(all)

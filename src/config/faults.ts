@@ -23,6 +23,11 @@ export interface Fault extends Place {
   readonly message: string
 }
 
+/** A fault of the file as a whole. */
+export const fileFault = (file: string, message: string): Fault => ({
+  ...{ file, line: 1, column: 1, path: [], message },
+})
+
 /** Other text may be a value in the wrong place, such as `api_key:secret` without its space. */
 export function isShowable(key: string): boolean {
   return /^[A-Za-z0-9_.-]{1,64}$/.test(key)

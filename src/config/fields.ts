@@ -24,22 +24,17 @@ export const interval = () => duration().refine((ms) => ms >= 1000, 'expected at
 export const sizeFrom = (leastBytes: number, least: string) =>
   size().refine((bytes) => bytes >= leastBytes, `expected at least ${least}`)
 
-const dayPattern = /^\d{4}-\d\d-\d\d$/
+/** A UTC day such as 2026-01-31. */
+export const dayPattern = /^\d{4}-\d\d-\d\d$/
 
-function startAtUs(text: string): number {
-  return parseInstantText(dayPattern.test(text) ? `${text}T00:00:00Z` : text)
-}
+/** Epoch µs of a time, or of the start of a UTC day; NaN if the text is neither. */
+export const instantUs = (text: string): number =>
+  parseInstantText(dayPattern.test(text) ? `${text}T00:00:00Z` : text)
 
 function parseStart(text: string): Start {
   if (text === 'earliest' || text === 'latest') return { kind: text }
   if (durationPattern.test(text)) return { kind: 'span', ms: durationMs(text) }
-  return { kind: 'time', atUs: startAtUs(text) }
-}
-
-function isStart(text: string): boolean {
-  return (
-    text === 'earliest' || text === 'latest' || durationPattern.test(text) || Number.isFinite(startAtUs(text))
-  )
+  return { kind: 'time', atUs: instantUs(text) }
 }
 
 const startFault =
@@ -49,8 +44,11 @@ const startFault =
 export const start = () =>
   z
     .string(startFault)
-    .refine(isStart, startFault)
     .transform(parseStart)
+    .refine((given) => given.kind !== 'time' || Number.isFinite(given.atUs), {
+      error: startFault,
+      abort: true,
+    })
     .refine((given) => given.kind !== 'span' || isSpan(given.ms), spanFault)
     .refine(
       (given) => given.kind !== 'time' || isPlausibleInstant(given.atUs),

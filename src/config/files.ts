@@ -73,14 +73,6 @@ function identityOf(path: string): string {
   }
 }
 
-function isLink(path: string): boolean {
-  try {
-    return lstatSync(path).isSymbolicLink()
-  } catch {
-    return false
-  }
-}
-
 const unusable = (code: string): Error => Object.assign(new Error(code), { code })
 
 /** Throws like node:fs, EFBIG over 1 MiB, and NOT_REGULAR for pipes and devices. */
@@ -132,7 +124,7 @@ export const realFiles: Files = {
       const kind = stats.isDirectory() ? 'folder' : stats.isFile() ? 'file' : 'other'
       return { kind, mode: stats.mode & 0o777 }
     } catch {
-      return isLink(path) ? { kind: 'nowhere', mode: 0 } : undefined
+      return realFiles.owners.facts(path)?.kind === 'link' ? { kind: 'nowhere', mode: 0 } : undefined
     }
   },
   writable(path) {

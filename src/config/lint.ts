@@ -4,15 +4,17 @@ import { MINUTE_MS, isoFromUs } from '../core/time.ts'
 import { documentedTypes } from '../formats/event-types.ts'
 import { paceOf } from '../sources/audit/step.ts'
 import { guaranteedOf } from '../sources/http/rate-limiter.ts'
+import { kindOf } from '../sinks/index.ts'
 import type { Start } from '../sources/shared.ts'
 import { addressOf } from '../journal/postgres/address.ts'
 import { nearest } from './explain.ts'
 import type { Path } from './faults.ts'
 import type { LoadedConfig } from './load.ts'
+import { notNormalized } from './policy.ts'
 import { isExposed } from './fields.ts'
 import { folderOf, pathFrom } from './references.ts'
 import { durationText } from './render.ts'
-import { sinkFiles, ineffectiveSettings, sourcesOf } from './schema.ts'
+import { sinkFiles, sourcesOf } from './schema.ts'
 import { sharingKey } from './workspace.ts'
 import type { WorkspaceConfig } from './workspace.ts'
 
@@ -82,11 +84,14 @@ function checkKeptKeys({ loaded, warning }: Linting): void {
 }
 
 function checkIdleKeys({ loaded, warning }: Linting): void {
-  for (const [index, sink] of loaded.config.sinks.entries())
-    for (const { path: within, why } of ineffectiveSettings(sink)) {
-      const path = ['sinks', index, ...within]
-      if (loaded.document.has(path)) warning(path, why)
-    }
+  for (const [index, sink] of loaded.config.sinks.entries()) {
+    const idle = kindOf(sink.type).idle?.(sink) ?? []
+    const all = [
+      ...idle.map(({ field, why }) => ({ path: ['sinks', index, field], why })),
+      ...notNormalized(sink.deny).map(({ path, why }) => ({ path: ['sinks', index, 'deny', ...path], why })),
+    ]
+    for (const { path, why } of all) if (loaded.document.has(path)) warning(path, why)
+  }
 }
 
 const typesOf = (isVault: boolean) =>

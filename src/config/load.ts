@@ -4,9 +4,8 @@ import { errnoOf } from '../core/errors.ts'
 import { Secret } from '../core/secret.ts'
 import { pathKey, readDocument, type ConfigDocument } from './document.ts'
 import { check, explain } from './explain.ts'
-import { ConfigFaults, under, type Fault, type Path } from './faults.ts'
+import { ConfigFaults, fileFault, under, type Fault, type Path } from './faults.ts'
 import { isRecord, namesFile } from './fields.ts'
-import { postgresFaults } from './postgres.ts'
 import {
   BrokenReference,
   filesIn,
@@ -153,8 +152,8 @@ function textOf(file: string, context: References): string | Fault {
     return (context.readConfig ?? context.readFile)(file)
   } catch (error) {
     const begin = errnoOf(error) === 'ENOENT' ? ', or begin with what auditferry init prints' : ''
-    const message = `the configuration cannot be read: ${reasonOf(error)}; name another with --config${begin}`
-    return { file, line: 1, column: 1, path: [], message }
+    const why = `${reasonOf(error)}; name another with --config${begin}`
+    return fileFault(file, `the configuration cannot be read: ${why}`)
   }
 }
 
@@ -200,14 +199,43 @@ export function examineConfig(file: string, given: References): Examined {
   }
 }
 
-function emptyFault(file: string): Fault {
-  const message = 'the file is empty: expected workspaces and sinks at least'
-  return { file, line: 1, column: 1, path: [], message }
-}
+const emptyFault = (file: string) =>
+  fileFault(file, 'the file is empty: expected workspaces and sinks at least')
 
 /** Throws ConfigFaults with all faults at once. */
 export function loadConfig(file: string, context: References): Config {
   const { faults, loaded } = examineConfig(file, context)
   if (!loaded || faults.length > 0) throw new ConfigFaults(faults)
   return loaded.config
+}
+
+// What `journal.postgres` excludes: judged by the text of the file, since a default hides what was
+// set, and a resolved value what it came from.
+
+const POSTGRES: Path = ['journal', 'postgres']
+
+const PLACES: Readonly<Record<string, string>> = {
+  stdout:
+    'cannot be used with journal.postgres: the entries would be spread over the outputs of the replicas; use a sink that all replicas reach over the network',
+  file: 'cannot be used with journal.postgres: each replica needs a file of its own. Name the replica in its path, such as /var/lib/auditferry/${env:HOSTNAME}.ndjson, or use a sink that all replicas reach over the network',
+}
+
+/** A file of each replica, by a variable of its environment. */
+const namesReplica = (path: unknown): boolean => typeof path === 'string' && path.includes('${env:')
+
+function postgresFaults(document: ConfigDocument): { path: Path; message: string }[] {
+  if (!document.has(POSTGRES)) return []
+  const at: Path = ['journal', 'path']
+  const message =
+    'cannot be set together with journal.postgres, which keeps the journal in a database: remove one of them'
+  const faults = document.has(at) ? [{ path: at, message }] : []
+  const sinks = under(document.value, ['sinks'])
+  if (!Array.isArray(sinks)) return faults
+  for (const [index, sink] of (sinks as unknown[]).entries()) {
+    if (!isRecord(sink)) continue
+    const refused = PLACES[String(sink['type'])]
+    if (refused === undefined || (sink['type'] === 'file' && namesReplica(sink['path']))) continue
+    faults.push({ path: ['sinks', index, sink['type'] === 'file' ? 'path' : 'type'], message: refused })
+  }
+  return faults
 }

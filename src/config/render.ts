@@ -3,7 +3,7 @@
 import { stringify } from 'yaml'
 import { Secret } from '../core/secret.ts'
 import { isoFromUs } from '../core/time.ts'
-import { durationPattern, sizePattern } from '../core/units.ts'
+import { durationPattern, durationUnitsMs, sizePattern, sizeUnitsBytes } from '../core/units.ts'
 import { pathKey } from './document.ts'
 import type { Path } from './faults.ts'
 import { isRecord, namesFile } from './fields.ts'
@@ -11,20 +11,11 @@ import { configJsonSchema, type Config, type Shape } from './schema.ts'
 
 type Units = readonly (readonly [unit: string, size: number])[]
 
-const spans: Units = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1000],
-  ['ms', 1],
-]
-const sizes: Units = [
-  ['TiB', 2 ** 40],
-  ['GiB', 2 ** 30],
-  ['MiB', 2 ** 20],
-  ['KiB', 2 ** 10],
-  ['B', 1],
-]
+// From the largest on; of sizes only the powers of 1024.
+const spans: Units = Object.entries(durationUnitsMs).reverse()
+const sizes: Units = Object.entries(sizeUnitsBytes)
+  .filter(([unit]) => /^([KMGT]i)?B$/.test(unit))
+  .reverse()
 
 /** Uses the largest unit without a fraction: 90000 ms is `90s`. */
 function inUnits(amount: number, units: Units, ofNothing: string): string {

@@ -10,7 +10,7 @@ import { type WorkspaceConfig, workspace } from './workspace.ts'
 import { sink } from './sink.ts'
 
 export { sourcesOf, type WorkspaceConfig } from './workspace.ts'
-export { sinkFiles, ineffectiveSettings, sinkPlace, type SinkConfig } from './sink.ts'
+export { sinkFiles, type SinkConfig } from './sink.ts'
 
 const MOST_ENTRY_BYTES = 256 * 2 ** 20
 

@@ -1,12 +1,12 @@
 // One sink: keys that every sink has, joined with the options of each kind.
 import { z } from 'zod'
 import { formatNames } from '../formats/index.ts'
-import type { NamedFile, Destination } from '../contracts/sink-kind.ts'
+import type { NamedFile } from '../contracts/sink-kind.ts'
 import { DAY_MS } from '../core/time.ts'
 import { duration, eachOnce, twiceFault } from '../core/units.ts'
 import { type AnyKind, kindOf, sinkKinds, type SinkType } from '../sinks/index.ts'
 import { exposedFault, isExposed, isRecord, partName, sizeFrom, typeGlobs } from './fields.ts'
-import { notNormalized, deny, policyFiles, redact } from './policy.ts'
+import { deny, policyFiles, redact } from './policy.ts'
 
 /** Sources that a sink may take. */
 const sinkSources = ['audit', 'history.usage', 'history.query', 'vault.projects'] as const
@@ -111,22 +111,6 @@ if (!first) throw new Error('unknown type of sink')
 export const sink = z
   .discriminatedUnion('type', [first, ...others])
   .describe('One receiver.') as unknown as z.ZodType<SinkConfig>
-
-/** The external place of a sink's lines; undefined if sinks cannot collide. */
-export function sinkPlace(config: SinkConfig): Destination | undefined {
-  return kindOf(config.type).destination?.(config)
-}
-
-/** Settings without effect. */
-export function ineffectiveSettings(
-  config: SinkConfig,
-): readonly { readonly path: PropertyKey[]; readonly why: string }[] {
-  const own = kindOf(config.type).idle?.(config) ?? []
-  return [
-    ...own.map(({ field, why }) => ({ path: [field], why })),
-    ...notNormalized(config.deny).map(({ path, why }) => ({ path: ['deny', ...path], why })),
-  ]
-}
 
 /** The longest time until a sink sends its entries, ms. */
 export function sinkLingerMs(config: SinkConfig): number {

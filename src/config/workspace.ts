@@ -4,7 +4,18 @@ import { z } from 'zod'
 import type { SourceName } from '../contracts/source.ts'
 import { DAY_MS } from '../core/time.ts'
 import { duration, secret } from '../core/units.ts'
-import { baseUrl, exposedFault, interval, isExposed, isRecord, partName, start, typeGlobs } from './fields.ts'
+import {
+  dayPattern,
+  instantUs,
+  baseUrl,
+  exposedFault,
+  interval,
+  isExposed,
+  isRecord,
+  partName,
+  start,
+  typeGlobs,
+} from './fields.ts'
 
 // The canary: whether and how often a test prompt is sent.
 
@@ -22,18 +33,14 @@ const canary = () =>
 
 // The history: events, version, schedule and lookback.
 
-const dayPattern = /^\d{4}-\d\d-\d\d$/
-
-const midnight = (text: string): number => Date.parse(`${text}T00:00:00Z`)
-
-/** Date.parse accepts 2026-02-30 as 2 March; such a day is invalid. */
-function isDay(text: string): boolean {
-  const at = midnight(text)
-  return dayPattern.test(text) && Number.isFinite(at) && new Date(at).toISOString().startsWith(text)
-}
+const isDay = (text: string): boolean => dayPattern.test(text) && Number.isFinite(instantUs(text))
 
 /** A UTC day such as 2026-04-01, parsed to epoch ms of its midnight. */
-const day = () => z.string().refine(isDay, 'expected a UTC day such as 2026-04-01').transform(midnight)
+const day = () =>
+  z
+    .string()
+    .refine(isDay, 'expected a UTC day such as 2026-04-01')
+    .transform((text) => instantUs(text) / 1000)
 
 function checkContradictions(value: unknown, context: z.RefinementCtx): void {
   if (!isRecord(value)) return
@@ -203,18 +210,10 @@ export function sourcesOf({ audit, history, vault }: WorkspaceConfig): readonly 
 
 type Keyed = Pick<WorkspaceConfig, 'base_url' | 'api_key'>
 
-/** Used by every plan, so the hash is cached per key. */
-const keyIds = new WeakMap<Keyed, { readonly key: string; readonly id: string }>()
-
 /** Uses the current key, which may be rotated. */
-export function keyIdOf(workspace: Keyed): string {
-  const key = workspace.api_key.reveal()
-  const known = keyIds.get(workspace)
-  if (known?.key === key) return known.id
-  const text = `${new URL(workspace.base_url).host}\n${key}`
-  const id = createHash('sha256').update(text).digest('hex').slice(0, 16)
-  keyIds.set(workspace, { key, id })
-  return id
+export function keyIdOf({ base_url, api_key }: Keyed): string {
+  const text = `${new URL(base_url).host}\n${api_key.reveal()}`
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
 /** Workspaces of `all` with the same key and host, including itself. */

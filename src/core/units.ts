@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Secret, secretFault } from './secret.ts'
 
-const durationUnitsMs: Readonly<Record<string, number>> = {
+export const durationUnitsMs: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
   m: 60_000,
@@ -11,7 +11,7 @@ const durationUnitsMs: Readonly<Record<string, number>> = {
   d: 86_400_000,
 }
 
-const sizeUnitsBytes: Readonly<Record<string, number>> = {
+export const sizeUnitsBytes: Readonly<Record<string, number>> = {
   B: 1,
   KiB: 2 ** 10,
   MiB: 2 ** 20,

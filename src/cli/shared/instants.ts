@@ -1,16 +1,16 @@
 // Times on the command line: a time, a day, or a span back from now.
+import { instantUs } from '../../config/fields.ts'
 import type { DayRange } from '../../contracts/accounts.ts'
 import type { JobSpan } from '../../contracts/jobs.ts'
-import { epochDay, isPlausibleInstant, parseInstantText, plausibleInstants } from '../../core/time.ts'
+import { epochDay, isPlausibleInstant, plausibleInstants } from '../../core/time.ts'
 import { durationMs, durationPattern } from '../../core/units.ts'
 import { stampText } from '../../observability/words.ts'
 import { assertUsage } from './context.ts'
 
 /** Epoch µs; NaN if invalid. A day means its start, `24h` means 24 hours before `nowMs`. */
-function instantUs(text: string, nowMs: number): number {
+function atUs(text: string, nowMs: number): number {
   if (text === 'now') return nowMs * 1000
-  if (durationPattern.test(text)) return (nowMs - durationMs(text)) * 1000
-  return parseInstantText(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
+  return durationPattern.test(text) ? (nowMs - durationMs(text)) * 1000 : instantUs(text)
 }
 
 /** For a table column, in UTC: `2026-01-31 12:00:00`. */
@@ -21,8 +21,8 @@ const EXPECTED_TIME =
 
 /** Throws WrongUsage if the two are not a valid span. `to` defaults to now. */
 export function spanOf(from: string, to: string | undefined, nowMs: number): JobSpan {
-  const fromUs = instantUs(from, nowMs)
-  const toUs = to === undefined ? nowMs * 1000 : instantUs(to, nowMs)
+  const fromUs = atUs(from, nowMs)
+  const toUs = to === undefined ? nowMs * 1000 : atUs(to, nowMs)
   assertUsage(faultOf({ from, to }, { fromUs, toUs }, nowMs))
   return { fromUs, toUs }
 }
