@@ -184,7 +184,6 @@ interface MockSeed {
 }
 
 export interface DemoHome {
-  readonly folder: string
   readonly config: string
   readonly entries: string
   readonly mockSeed: MockSeed
@@ -242,7 +241,7 @@ async function clear(folder: string): Promise<boolean> {
  */
 export async function openHome(data: string, now: number, backlogMs: number): Promise<DemoHome> {
   const folder = folderIn(data)
-  const paths = { folder, config: join(folder, CONFIG), entries: join(folder, ENTRIES) }
+  const paths = { config: join(folder, CONFIG), entries: join(folder, ENTRIES) }
   const file = join(folder, MOCK_SEED)
   const known = mockSeedIn(file)
   if (known && known.since <= now && now - known.since < RESUME_HOURS * HOUR_MS + backlogMs)

@@ -1,14 +1,28 @@
-// `journal`: work on the journal itself, such as its tables in PostgreSQL.
+// `journal`: work on the journal itself: its tables in PostgreSQL, and a copy into the other engine.
+import { workspacesByKey } from '../app/process.ts'
+import { ConfigFaults } from '../config/faults.ts'
 import { readTextFile } from '../config/files.ts'
+import { examineConfig } from '../config/load.ts'
 import { reasonOf } from '../config/references.ts'
+import type { Config } from '../config/schema.ts'
+import { randomDigits } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
 import { Secret } from '../core/secret.ts'
+import { copyJournal } from '../journal/copy/copy.ts'
+import { openPostgresSource, openPostgresTarget } from '../journal/copy/postgres.ts'
+import { openSqliteSource, openSqliteTarget } from '../journal/copy/sqlite.ts'
 import { addressOf, databaseText, urlFault } from '../journal/postgres/address.ts'
 import { SCHEMA_VERSION, migrate } from '../journal/postgres/schema.ts'
-import { configFile, knownConfig } from './shared/config-file.ts'
+import { systemClock, systemRandom } from '../platform/clock.ts'
+import { configFile, knownConfig, references } from './shared/config-file.ts'
+import { quietEnvironment } from './shared/environment.ts'
 import { postgresSettings } from './shared/postgres.ts'
-import { exitCodes } from './shared/context.ts'
+import type { PostgresConfig } from './shared/postgres.ts'
+import { exitCodes, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
+
+// `journal migrate`: brings the tables in PostgreSQL to the version of this program.
 
 interface MigrateCommandOptions {
   readonly config?: string
@@ -51,3 +65,72 @@ function ownerUrl(file: string): Secret {
   if (fault !== undefined) throw new ConnectorError('config_invalid', `--owner-url-file ${file}: ${fault}`)
   return new Secret(text)
 }
+
+// `journal copy`: copies the journal of one configuration into the place that another one names, from
+// SQLite to PostgreSQL or back.
+
+interface JournalCopyOptions {
+  /** files */
+  readonly from: string
+  readonly to: string
+  readonly leaveUnlisted: boolean
+}
+
+export async function journalCopy(context: CommandContext, options: JournalCopyOptions): Promise<number> {
+  const [from, to] = [loaded(options.from, context), loaded(options.to, context)]
+  if ((from.journal.postgres === undefined) === (to.journal.postgres === undefined))
+    throw new WrongUsage(
+      '--from and --to: exactly one of the two configurations has journal.postgres; a journal in a file is moved by moving the file while no daemon runs',
+    )
+  const { log } = quietEnvironment(from, context)
+  const source = await sourceOf(from.journal, log)
+  try {
+    const target = await targetOf(to.journal, log)
+    try {
+      await copyJournal({
+        source,
+        target,
+        shards: to.journal.postgres?.shards ?? 1,
+        groups: workspacesByKey(to.workspaces),
+        manifestJournal: () => randomDigits(systemRandom, 24),
+        leaveUnlisted: options.leaveUnlisted,
+        signal: context.signal,
+        onTable: ({ what, count }) => context.stdout(`  ${what}: ${count}\n`),
+      })
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+  context.stdout(
+    `The copy is complete. Start with ${options.to} from now on, and never again with ${options.from}: its journal would deliver the same entries once more\n`,
+  )
+  return exitCodes.done
+}
+
+/** With all secrets: which workspaces share a key decides where they go. */
+function loaded(file: string, context: CommandContext): Config {
+  const { loaded: found, faults } = examineConfig(file, references(context))
+  if (found === undefined || faults.length > 0) throw new ConfigFaults(faults)
+  return found.config
+}
+
+function sourceOf({ path, postgres }: Config['journal'], log: Log) {
+  const common = { clock: systemClock, log }
+  return postgres === undefined
+    ? openSqliteSource({ path, ...common })
+    : openPostgresSource({ ...placeOf(postgres), ...common })
+}
+
+function targetOf({ path, postgres }: Config['journal'], log: Log) {
+  const common = { clock: systemClock, log }
+  return postgres === undefined
+    ? openSqliteTarget({ path, ...common })
+    : openPostgresTarget({ ...placeOf(postgres), ...common }, postgres.shards)
+}
+
+const placeOf = (postgres: PostgresConfig) => ({
+  settings: postgresSettings(postgres),
+  schema: postgres.schema,
+})

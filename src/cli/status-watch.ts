@@ -31,8 +31,9 @@ export async function watchStatus(
   clock: Clock,
 ): Promise<number> {
   const screen = context.colours === true
-  const silence = new Silence(clock)
   let isWell = false
+  let patienceMs = FIRST_ANSWER_MS
+  let silent: { readonly at: number; readonly elapsed: number } | undefined
   const stopped = () => context.signal.aborted
   while (!stopped()) {
     // Ctrl-C must work while a hanging daemon does not answer.
@@ -43,15 +44,17 @@ export async function watchStatus(
     if (stopped()) break
     if (report) {
       isWell = report.ok
-      silence.ended()
+      silent = undefined
+      patienceMs = RESTART_MS
       if (!(await showContent(context, Buffer.from(`${screen ? CLEAR : ''}${textOf(report)}`)))) break
     } else {
       isWell = false
-      const isNew = silence.continued()
       if (screen) context.stdout(CLEAR)
-      if (isNew || screen) context.stderr(message)
-      context.stderr(silence.text)
-      if (silence.isOver) break
+      if (!silent || screen) context.stderr(message)
+      silent ??= { at: clock.now(), elapsed: clock.elapsed() }
+      const leftMs = patienceMs - (clock.elapsed() - silent.elapsed)
+      context.stderr(silenceText(silent.at, leftMs))
+      if (leftMs <= 0) break
     }
     await clock.sleep(WATCH_MS, context.signal)
   }
@@ -65,41 +68,10 @@ function unreachable(error: unknown): Look {
   throw error
 }
 
-/** How long the daemon has been silent, and how long to keep waiting. */
-class Silence {
-  readonly #clock: Clock
-  #patienceMs = FIRST_ANSWER_MS
-  #since: { readonly at: number; readonly elapsed: number } | undefined
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  ended(): void {
-    this.#since = undefined
-    this.#patienceMs = RESTART_MS
-  }
-
-  /** True for the first query without an answer. */
-  continued(): boolean {
-    const isNew = this.#since === undefined
-    this.#since ??= { at: this.#clock.now(), elapsed: this.#clock.elapsed() }
-    return isNew
-  }
-
-  get #leftMs(): number {
-    return this.#patienceMs - (this.#clock.elapsed() - (this.#since?.elapsed ?? this.#clock.elapsed()))
-  }
-
-  get isOver(): boolean {
-    return this.#leftMs <= 0
-  }
-
-  get text(): string {
-    const since = utcText(new Date(this.#since?.at ?? this.#clock.now()).toISOString())
-    const then = this.isOver
+function silenceText(since: number, leftMs: number): string {
+  const then =
+    leftMs <= 0
       ? 'the watch ends'
-      : `looking again every ${WATCH_MS / 1000} s, for ${spanText(this.#leftMs / 1000)} more`
-    return `auditferry: no answer since ${since}: ${then}\n`
-  }
+      : `looking again every ${WATCH_MS / 1000} s, for ${spanText(leftMs / 1000)} more`
+  return `auditferry: no answer since ${utcText(new Date(since).toISOString())}: ${then}\n`
 }

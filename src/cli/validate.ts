@@ -11,6 +11,7 @@ import { checkDatabase } from '../journal/postgres/check.ts'
 import { postgresSettings } from './shared/postgres.ts'
 import { printable } from '../core/printable.ts'
 import type { CheckResult } from '../contracts/sink.ts'
+import { countText } from '../observability/words.ts'
 import { systemClock } from '../platform/clock.ts'
 import { kindOf } from '../sinks/index.ts'
 import { configFile, references } from './shared/config-file.ts'
@@ -24,10 +25,6 @@ interface ValidateOptions {
 
 /** Checks the connection to every API and every sink. */
 export type ConnectChecks = (config: Config, context: CommandContext) => Promise<readonly CheckResult[]>
-
-function count(amount: number, noun: string): string {
-  return `${amount} ${noun}${amount === 1 ? '' : 's'}`
-}
 
 function workspaceLine(workspace: WorkspaceConfig): string {
   return `  workspace ${workspace.name} reads ${sourcesOf(workspace).join(', ') || 'nothing'} from ${workspace.base_url}\n`
@@ -103,7 +100,7 @@ export async function validate(
     return exitCodes.config
   }
   context.stdout(
-    `ok: ${count(config.workspaces.length, 'workspace')}, ${count(config.sinks.length, 'sink')}, ${count(around?.warnings.length ?? 0, 'warning')}\n`,
+    `ok: ${countText(config.workspaces.length, 'workspaces')}, ${countText(config.sinks.length, 'sinks')}, ${countText(around?.warnings.length ?? 0, 'warnings')}\n`,
   )
   return exitCodes.done
 }

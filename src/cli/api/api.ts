@@ -18,13 +18,11 @@ import { checkAnswer, headText, withoutKey } from './answer.ts'
 import { operations } from './operations.ts'
 import type { Operation } from './operations.ts'
 import { requestOf, typeText } from './request.ts'
+import type { Given } from './request.ts'
 
-export interface ApiOptions {
+export interface ApiOptions extends Given {
   readonly config?: string
   readonly workspace?: string
-  readonly param: readonly string[]
-  readonly body?: string
-  readonly path?: string
   readonly write: boolean
   readonly verbose: boolean
   readonly output?: string

@@ -1,7 +1,7 @@
 // The report of `reconcile` as text: question, findings, limits of the proof, signature line. Pure.
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, dayText } from '../../core/time.ts'
-import { numberText } from '../../observability/words.ts'
+import { countText, numberText } from '../../observability/words.ts'
 import { columns } from '../shared/terminal.ts'
 import { isJudged } from './report.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './report.ts'
@@ -35,7 +35,7 @@ function headText({
   const rows = [
     ['Program', `auditferry ${version}, instance ${instance ?? 'unknown'}`],
     ['Journal', `${journal}, ${daemon_running ? 'through the running daemon' : 'no daemon running'}`],
-    ['Span', `${from} to ${to}, the end excluded: ${counted(days, 'UTC day', 'UTC days')}`],
+    ['Span', `${from} to ${to}, the end excluded: ${countText(days, 'UTC days')}`],
     ['Made', made_at],
     ...sources.map(({ workspace, source, host, user }) => [
       'Read',
@@ -157,11 +157,9 @@ function verdictOf(report: ReconcileReport): string {
   const lacking = sum(judged, missingIn)
   const clauses = [
     ...(judged.length === 0 ? [whyNone(read)] : []),
-    ...(gaps > 0 ? [`the API could not be read whole at ${counted(gaps, 'place', 'places')}`] : []),
+    ...(gaps > 0 ? [`the API could not be read whole at ${countText(gaps, 'places')}`] : []),
     ...(lacking > 0
-      ? [
-          `${counted(lacking, 'entry', 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here`,
-        ]
+      ? [`${countText(lacking, 'entries')} that the API shows ${lacking === 1 ? 'is' : 'are'} not here`]
       : []),
     ...changedClause(sum(judged, ({ changed }) => changed)),
     ...(judged.some(({ result }) => result === 'surplus')
@@ -189,13 +187,9 @@ function earlyText({ read, sources }: ReconcileReport): string {
     const rows = own.filter(({ before_start }) => before_start > 0)
     const [first] = rows
     if (!first || start === null) return []
-    const count = counted(
-      sum(rows, ({ before_start }) => before_start),
-      'entry',
-      'entries',
-    )
+    const entries = sum(rows, ({ before_start }) => before_start)
     const span = `--workspace ${printable(workspace)} --source ${source} --from ${first.day} --to ${start}`
-    return `\n${count} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not read. To add them: auditferry backfill ${span}`
+    return `\n${countText(entries, 'entries')} of ${printable(`${workspace} ${source}`)} from before ${start}, where live reading began (start), were not read. To add them: auditferry backfill ${span}`
   })
   return lines.join('')
 }
@@ -248,7 +242,7 @@ function sinkClauses(sinks: readonly SinkRow[]): string[] {
     const over = sum(own, ({ missing }) => Math.max(0, -missing))
     const both = [
       ...(lost > 0 ? [`${counted(lost, 'kept entry has', 'kept entries have')} no recorded outcome`] : []),
-      ...(over > 0 ? [`${counted(over, 'entry', 'entries')} more were delivered than kept`] : []),
+      ...(over > 0 ? [`${countText(over, 'entries')} more were delivered than kept`] : []),
     ]
     return `at ${sink} ${both.join(', and ')}`
   })
@@ -273,6 +267,6 @@ function balancedText(
   ]
   const days = moving === 0 ? '' : ' of days that are over'
   const rest = moving === 0 ? '' : ` (the ${numberText(moving)} of the day that is not are shown, not judged)`
-  const all = `Each of the ${counted(shown, 'element', 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
+  const all = `Each of the ${countText(shown, 'elements')} that the API shows${days} is known here, filtered by types, or malformed${rest}, and each sink accounts for every entry kept`
   return left.length === 0 ? `${all}.` : `${all}; of these deliveries ${left.join(', ')}.`
 }
