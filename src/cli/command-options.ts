@@ -158,7 +158,6 @@ function wholeNumber(text: string): number {
   return value
 }
 
-/** A count or id, from 1. */
 function someNumber(text: string): number {
   const value = wholeNumber(text)
   if (value < 1) throw new InvalidArgumentError('Expected a whole number from 1 on.')
@@ -185,7 +184,6 @@ export function listenAddress(text: string): string {
   return text
 }
 
-/** For an option that may be repeated. */
 function each(text: string, before: readonly string[]): readonly string[] {
   return [...before, text]
 }

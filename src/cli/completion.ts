@@ -4,9 +4,7 @@ import { exitCodes, type CommandContext } from './shared/context.ts'
 /** A command for completion: its full name, such as `dead-letters list`, and what may follow. */
 export interface CompletedCommand {
   readonly path: readonly string[]
-  /** commands one level below, by name */
   readonly commands: readonly string[]
-  /** long options, such as --config */
   readonly options: readonly string[]
   /** allowed values of its argument; empty: anything */
   readonly words: readonly string[]

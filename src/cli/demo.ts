@@ -64,7 +64,6 @@ async function open(
 
 interface Serving {
   readonly home: DemoHome
-  /** base URL of the mock */
   readonly api: string
   readonly useLog: (log: Log) => void
 }

@@ -70,7 +70,6 @@ function ownerUrl(file: string): Secret {
 // SQLite to PostgreSQL or back.
 
 interface JournalCopyOptions {
-  /** files */
   readonly from: string
   readonly to: string
   readonly leaveUnlisted: boolean

@@ -51,7 +51,6 @@ interface StatusOptions {
   readonly watch?: boolean
 }
 
-/** With `watch` it repeats, see `watchStatus`. */
 export async function status(
   context: CommandContext,
   options: StatusOptions,
@@ -358,7 +357,6 @@ function sectionText<One extends JobStatus>(
   return [`${title}\n${open.slice(0, SHOWN).map(text).join('')}${more}`]
 }
 
-/** One section for each kind with running jobs. */
 function jobLines({ backfills = [], replays = [] }: Partial<StatusReport>): string[] {
   return [
     ...sectionText('BACKFILLS UNDER WAY', 'backfill', backfills, backfillText),

@@ -23,7 +23,6 @@ interface ValidateOptions {
   readonly connect: boolean
 }
 
-/** Checks the connection to every API and every sink. */
 export type ConnectChecks = (config: Config, context: CommandContext) => Promise<readonly CheckResult[]>
 
 function workspaceLine(workspace: WorkspaceConfig): string {
@@ -43,7 +42,6 @@ function printSummary(context: CommandContext, file: string, config: Config): vo
   for (const sink of config.sinks) context.stdout(sinkLine(sink, read))
 }
 
-/** Runs each connection check and prints its result. */
 async function connect(
   config: Config,
   context: CommandContext,

@@ -100,7 +100,6 @@ interface VerifyPlaceOptions {
   readonly sink?: string
 }
 
-/** The objects and how to read them. */
 interface VerifyPlace {
   readonly store: EvidenceStore
   /** absent for a folder */

@@ -179,7 +179,6 @@ const pathCodes: ReadonlySet<string> = new Set([
 ])
 
 const RESUMES = 'it then resumes automatically'
-/** Remedies for a full disk. */
 const remedies: Readonly<Record<string, string>> = {
   EDQUOT: `free space or raise the quota; ${RESUMES}`,
   EFBIG:

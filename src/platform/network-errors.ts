@@ -5,7 +5,6 @@ import type { Proxy } from './proxies.ts'
 /** The failing peer: a sink has `tls` keys, a workspace has none. */
 export type Peer = 'api' | 'sink'
 
-/** Context of the connection that failed. */
 export interface Seen {
   readonly to?: Peer | undefined
   readonly proxy?: Proxy | undefined
@@ -120,7 +119,7 @@ function knownOf(code: string): Known | undefined {
   return undefined
 }
 
-/** `where` is host:port; `signal` that of the request. The peer's own text is not quoted: it may contain what was sent. */
+/** `where` is host:port. The peer's own text is not quoted: it may contain what was sent. */
 export function transportError(
   where: string,
   error: unknown,

@@ -19,7 +19,6 @@ export interface TransportSettings {
   readonly tls?: TlsOptions | undefined
   readonly proxy?: ProxySettings | undefined
   readonly connectTimeoutMs?: number
-  /** resolves the addresses of a host */
   readonly lookup?: LookupFunction
 }
 
@@ -31,7 +30,6 @@ export interface OpenTransport {
 
 const CONNECT_TIMEOUT_MS = 10_000
 
-/** Context for errors of the request to `url`. */
 const seenOf = ({ to, tls }: TransportSettings, url: string, proxy: Proxy | undefined) => ({
   to,
   proxy,

@@ -119,7 +119,6 @@ const listText = (listed: readonly Operation[]): string =>
     ]),
   )
 
-/** One operation with its parameters. */
 function detailText(operation: Operation): string {
   const rows = Object.entries(operation.parameters).map(([name, parameter]) => [
     `  ${name}`,

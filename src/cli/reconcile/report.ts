@@ -201,7 +201,6 @@ interface LookbackDays {
   readonly startMs: number
 }
 
-/** By workspace. */
 export function lookbackDays(
   { workspaces }: { readonly workspaces: readonly Workspace[] },
   nowMs: number,
@@ -230,7 +229,6 @@ export function lookbackFrom(
   return from + DAY_MS > nowMs ? undefined : from
 }
 
-/** Reading began at this time or earlier. */
 function startedBy(start: Start, nowMs: number): number {
   switch (start.kind) {
     case 'earliest':

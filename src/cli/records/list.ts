@@ -4,7 +4,6 @@ import { columns } from '../shared/terminal.ts'
 import type { CommandContext } from '../shared/context.ts'
 import type { AnyRecord, RecordKind, RecordOptions } from './selection.ts'
 
-/** Default limit of `list`. */
 const LIST_LIMIT = 100
 
 type Listed<T extends AnyRecord> = Pick<

@@ -149,7 +149,6 @@ export function lateDays(parts: readonly PlannedDay[], report: LiveReading): rea
 
 type LiveReading = Pick<StatusReport, 'workspaces' | 'configured_at'>
 
-/** One line per day. */
 export function lateText(late: readonly PlannedDay[], only: Only | undefined): string {
   const lines = late.map(({ stream, day }) => {
     const name = printable(`${stream.workspace} ${stream.source}`)
@@ -196,7 +195,6 @@ export function cutOffText(begun: readonly Job[]): string {
   return lines.join('')
 }
 
-/** The spans that are not read. */
 export const spansText = (job: Job): string =>
   leftOut(job)
     .map(({ fromUs, toUs }) => `${isoFromUs(fromUs)} to ${isoFromUs(toUs)}`)

@@ -85,7 +85,6 @@ export function unreadableText({ sink, source }: ReplayChoice): string {
   return `auditferry: none of the selected sources (${names || 'no source that the sink takes'}) can be read from the API again: they are switched off, or have no history\n`
 }
 
-/** Result of the journal's part. */
 export function doneText(
   { entries, bytes, keptSince, stopped }: Done,
   { sink }: ReplayChoice,
@@ -107,7 +106,6 @@ export function doneText(
   return `${early}${what} queued for ${sink.name}${marked}; ${when}; ${limits}\n`
 }
 
-/** Printed when the journal's part fails. */
 export function continuesText(begun: readonly { readonly stream: Stream }[]): string {
   if (begun.length === 0) return ''
   return `auditferry: the replay from the API (${printable(begun.map(({ stream }) => nameOf(stream)).join(', '))}) continues: replay --status shows its progress, --cancel stops it
@@ -124,7 +122,6 @@ export const unsureText =
 
 // Days that a replay skips or sends incompletely, since the journal lacks entries of them.
 
-/** At most this many ranges are listed. */
 const MOST_RANGES = 8
 
 const NO_JOBS = 'an inventory has no past that the API could show again'
@@ -207,7 +204,6 @@ function unreadLine(stream: Stream, { days, reads }: ReplayPlan): string {
   return `Of ${printable(nameOf(stream))} nothing is sent: ${stream.source === 'vault.projects' ? NO_JOBS : 'the daemon does not read it'}\n`
 }
 
-/** For a selection that no workspace reads. */
 const offText = ({ workspace, source, sink }: ReplayChoice): string =>
   `Nothing of ${source ?? `what ${sink.name} takes`} is sent: ${workspace === undefined ? 'no workspace' : `workspace ${workspace}`} ${workspace === undefined ? 'reads' : 'does not read'} it, and the journal has no entries of it\n`
 

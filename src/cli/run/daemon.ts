@@ -21,7 +21,6 @@ import type { Running, Setup } from './engine.ts'
 const never: NextSetup = () => new Promise(() => undefined)
 
 interface DaemonOptions {
-  /** from the command context */
   readonly journalCheck?: string | undefined
   /** absent: the first is the only one */
   readonly nextSetup?: NextSetup

@@ -180,20 +180,14 @@ function controlOf(
   setup: Setup,
   replicas: Replicas,
 ): Omit<ReturnType<typeof shardsAsOne>, 'journal'> & Pick<Running, 'journal'> {
-  const here = (app: App): ShardClient =>
-    clientOf((method, path, body = {}) =>
-      answerOf({ question: `${method} ${path}`, body: JSON.stringify(body) }, partsOf(app, setup)),
-    )
-  const elsewhere = (shard: number): ShardClient =>
+  const clientFor = (shard: number): ShardClient =>
     clientOf(async (method, path, body = {}) => {
       const asked = { question: `${method} ${path}`, body: JSON.stringify(body) }
+      const app = shards.held.get(shard)
+      if (app) return answerOf(asked, partsOf(app, setup))
       const { status, bytes } = await replicas.ask(shard, asked)
       return { status, bytes: Buffer.from(bytes) }
     })
-  const clientFor = (shard: number) => {
-    const app = shards.held.get(shard)
-    return app ? here(app) : elsewhere(shard)
-  }
   const asOne = shardsAsOne({
     all: () => new Map(shards.used.map((shard) => [shard, clientFor(shard)])),
     shardOf: (workspace) => shards.shardOf(workspace),

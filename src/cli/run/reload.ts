@@ -22,7 +22,6 @@ const POLL_MS = 2_000
 const RETRY_MS = 10_000
 
 interface ReloadOptions {
-  /** the configuration's file */
   readonly file: string
   readonly clock: Clock
   /** Calls `listener` at every SIGHUP from now on. */
@@ -30,7 +29,6 @@ interface ReloadOptions {
   readonly references: References
   /** the first one */
   readonly loaded: LoadedConfig
-  /** Throws ConfigFaults. */
   readonly load: () => LoadedConfig
   readonly environmentOf: (config: Config) => Setup['environment']
 }

@@ -16,7 +16,11 @@ function cannot(path: string, error: unknown): ConnectorError {
   return new ConnectorError('misconfigured', `Cannot write ${path}: ${what}`, { cause: error })
 }
 
-const toStandardOutput = (error: unknown) => cannot('to standard output', error)
+const cannotWrite =
+  (path: string) =>
+  (error: unknown): never => {
+    throw cannot(path, error)
+  }
 
 /** Prints content that the user requested. False: the reader of the output is gone. */
 export async function showContent({ print }: CommandContext, bytes: Uint8Array): Promise<boolean> {
@@ -25,7 +29,7 @@ export async function showContent({ print }: CommandContext, bytes: Uint8Array):
     return true
   } catch (error) {
     if (isReaderGone(errnoOf(error))) return false
-    throw toStandardOutput(error)
+    throw cannot('to standard output', error)
   }
 }
 
@@ -36,26 +40,17 @@ export async function writeExport(
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<void> {
   if (path === '-') {
-    for await (const piece of pieces)
-      await context.print(piece).catch((error: unknown) => {
-        throw toStandardOutput(error)
-      })
+    for await (const piece of pieces) await context.print(piece).catch(cannotWrite('to standard output'))
     return
   }
   const rest = pieces[Symbol.asyncIterator]()
   let piece = await rest.next()
   if (piece.done === true) return
-  const file = await open(path, 'wx', 0o600).catch((error: unknown) => {
-    throw cannot(path, error)
-  })
+  const file = await open(path, 'wx', 0o600).catch(cannotWrite(path))
   try {
     for (; piece.done !== true; piece = await rest.next())
-      await file.appendFile(piece.value).catch((error: unknown) => {
-        throw cannot(path, error)
-      })
-    await file.sync().catch((error: unknown) => {
-      throw cannot(path, error)
-    })
+      await file.appendFile(piece.value).catch(cannotWrite(path))
+    await file.sync().catch(cannotWrite(path))
     await file.close()
   } catch (error) {
     await file.close().catch(() => undefined)

@@ -78,18 +78,14 @@ async function openDirectly(config: Config, names: OpenJournal['names']): Promis
     )
   })
   await registerSinks(opened, config)
-  const connect = () => Promise.resolve(undefined)
-  const retry: Retry = (query) => retryWantedDeadLetters(opened, config.sinks, query)
-  const { sinks } = config
-  const streams = streamsOf(config)
   return {
     journal: opened,
-    retry,
+    retry: (query) => retryWantedDeadLetters(opened, config.sinks, query),
     running: false,
-    sinks,
-    streams,
+    sinks: config.sinks,
+    streams: streamsOf(config),
     names,
-    connect,
+    connect: () => Promise.resolve(undefined),
     close: () => opened.close(),
   }
 }
@@ -98,13 +94,12 @@ async function reachJournal(context: CommandContext, given: string | undefined):
   const file = configFile(context, given)
   const { place, config, faults, client, names } = await reachDaemon(file, context)
   if (!client) return openDirectly(config, names)
-  const connect = () => connectControl(basePath(place))
   return {
     journal: client,
     retry: client.retry,
     running: true,
     names,
-    connect,
+    connect: () => connectControl(basePath(place)),
     close: () => Promise.resolve(),
     get sinks() {
       if (faults) throw faults
