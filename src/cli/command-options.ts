@@ -152,30 +152,16 @@ export function apiOptions(command: Command): Command {
 
 // Parsers of numbers and repeated options. An invalid value is wrong usage.
 
-function wholeNumber(text: string): number {
+const wholeFrom = (least: number, most: number, expected: string) => (text: string) => {
   const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN
-  if (Number.isNaN(value)) throw new InvalidArgumentError('Expected a whole number.')
-  return value
+  if (value >= least && value <= most) return value
+  throw new InvalidArgumentError(expected)
 }
 
-function someNumber(text: string): number {
-  const value = wholeNumber(text)
-  if (value < 1) throw new InvalidArgumentError('Expected a whole number from 1 on.')
-  return value
-}
-
-export function tapLimit(text: string): number {
-  const value = wholeNumber(text)
-  if (value < 1 || value > MAX_LINES)
-    throw new InvalidArgumentError(`Expected a number from 1 to ${MAX_LINES}.`)
-  return value
-}
-
-function port(text: string): number {
-  const value = wholeNumber(text)
-  if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.')
-  return value
-}
+const wholeNumber = wholeFrom(0, Infinity, 'Expected a whole number.')
+const someNumber = wholeFrom(1, Infinity, 'Expected a whole number from 1 on.')
+const port = wholeFrom(0, 65_535, 'Expected a port from 0 to 65535.')
+export const tapLimit = wholeFrom(1, MAX_LINES, `Expected a number from 1 to ${MAX_LINES}.`)
 
 /** The same rules as `server.listen` in the configuration. */
 export function listenAddress(text: string): string {

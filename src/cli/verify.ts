@@ -24,7 +24,12 @@ import { unknownName } from './shared/names.ts'
 import { exitCodes, WrongUsage } from './shared/context.ts'
 import type { CommandContext } from './shared/context.ts'
 
-export interface VerifyCommandOptions extends VerifyPlaceOptions {
+export interface VerifyCommandOptions {
+  readonly endpoint?: string
+  readonly region?: string
+  readonly allowInsecure?: boolean
+  readonly config?: string
+  readonly sink?: string
   readonly publicKey: readonly string[]
   readonly until?: string
   readonly lastManifest?: readonly string[]
@@ -92,14 +97,6 @@ function gapOf(text: string): Range {
 
 // Finds the evidence: a folder, a bucket by address, or the bucket of a configured sink.
 
-interface VerifyPlaceOptions {
-  readonly endpoint?: string
-  readonly region?: string
-  readonly allowInsecure?: boolean
-  readonly config?: string
-  readonly sink?: string
-}
-
 interface VerifyPlace {
   readonly store: EvidenceStore
   /** absent for a folder */
@@ -110,7 +107,7 @@ interface VerifyPlace {
 /** Throws WrongUsage if the arguments name no place, or two. */
 function verifyPlaceOf(
   context: CommandContext,
-  options: VerifyPlaceOptions,
+  options: VerifyCommandOptions,
   where: string | undefined,
 ): VerifyPlace {
   const address = where === undefined ? undefined : /^s3:\/\/([^/]+)\/?(.*)$/i.exec(where)
@@ -143,7 +140,7 @@ function prefixNear(folder: string): string | undefined {
 }
 
 /** Bucket and keys of a sink in the daemon's configuration. */
-function sinkOf(context: CommandContext, { config }: VerifyPlaceOptions, name: string): S3Options {
+function sinkOf(context: CommandContext, { config }: VerifyCommandOptions, name: string): S3Options {
   const all = knownConfig(configFile(context, config), context).sinks
   const sinks = all.filter((sink) => sink.type === 's3')
   const found = sinks.find((sink) => sink.name === name)
@@ -155,7 +152,7 @@ function sinkOf(context: CommandContext, { config }: VerifyPlaceOptions, name: s
 }
 
 /** Keys come from the environment, as with other S3 tools. */
-function optionsOf(options: VerifyPlaceOptions, named: object): S3Options {
+function optionsOf(options: VerifyCommandOptions, named: object): S3Options {
   const { endpoint, region, allowInsecure = false } = options
   const parsed = s3Options.safeParse({
     ...named,

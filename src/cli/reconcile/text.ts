@@ -2,6 +2,7 @@
 import { printable } from '../../core/printable.ts'
 import { DAY_MS, dayText } from '../../core/time.ts'
 import { countText, numberText } from '../../observability/words.ts'
+import { unreadWhy } from '../shared/jobs.ts'
 import { columns } from '../shared/terminal.ts'
 import { isJudged } from './report.ts'
 import type { ReadRow, ReconcileReport, SinkRow } from './report.ts'
@@ -101,11 +102,6 @@ function unreadText({ sources }: ReconcileReport): string {
   )
   return lines.length === 0 ? '' : `Not complete in the API's answers\n\n${lines.join('\n')}\n`
 }
-
-const unreadWhy = {
-  refused: 'refused with 400: the span may be too far in the past',
-  unreadable: 'unreadable, while other times could be read',
-} as const
 
 function limitsOf({ read, keys_since, sources }: ReconcileReport): string {
   const moving = read.some(({ result }) => result === 'moving')

@@ -1,4 +1,5 @@
 // Selects dead letters or quarantined elements by options, and decides the exit code.
+import { matches } from '../../contracts/jobs.ts'
 import type { OperatorJournal } from '../../control/questions.ts'
 import type { Stream } from '../../contracts/source.ts'
 import { printable } from '../../core/printable.ts'
@@ -77,8 +78,7 @@ export interface RecordKind<T extends AnyRecord> {
 }
 
 const isSelected = (record: AnyRecord, { workspace, source, code, reason }: RecordOptions): boolean =>
-  record.stream.workspace === (workspace ?? record.stream.workspace) &&
-  record.stream.source === (source ?? record.stream.source) &&
+  matches({ workspace, source }, record) &&
   record.code === (code ?? record.code) &&
   record.reason === (reason ?? record.reason)
 

@@ -2,6 +2,7 @@
 import type { SinkConfig } from '../../config/schema.ts'
 import type { DayCount } from '../../contracts/accounts.ts'
 import type { DaysOf } from '../../contracts/journal.ts'
+import { matches } from '../../contracts/jobs.ts'
 import type { JobSpan } from '../../contracts/jobs.ts'
 import { isSameStream } from '../../contracts/source.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
@@ -46,9 +47,7 @@ const nothingPlanned: ReplayPlan = { days: [], reads: [], leave: [], short: [] }
 export const keyOf = ({ workspace, source }: Stream, day = -1) => `${workspace} ${source} ${day}`
 
 export const isSelected = ({ sink, workspace, source }: ReplayChoice, stream: Stream): boolean =>
-  sink.sources.some((name) => name === stream.source) &&
-  (workspace ?? stream.workspace) === stream.workspace &&
-  (source ?? stream.source) === stream.source
+  sink.sources.some((name) => name === stream.source) && matches({ workspace, source }, { stream })
 
 /** The journal still stores everything it received. */
 const isWhole = (day: Pick<PlannedDay, 'kept' | 'stored'>) => day.stored >= day.kept

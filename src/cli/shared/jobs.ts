@@ -202,7 +202,7 @@ export const gapsText = (gaps: number) =>
 /** Unread parts that are listed. */
 const MOST_NAMED = 5
 
-const unreadWhy = {
+export const unreadWhy = {
   refused: 'refused by the API with 400 (the span may be too far in the past)',
   unreadable: 'unreadable while other times could be read (try again later)',
 } as const
