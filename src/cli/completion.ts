@@ -12,9 +12,6 @@ export interface CompletedCommand {
   readonly values: Readonly<Record<string, readonly string[]>>
 }
 
-export const shells = ['bash', 'zsh', 'fish'] as const
-export type Shell = (typeof shells)[number]
-
 /** Words that may follow a command. An option without fixed values completes file names. */
 const follows = ({ commands, words, options }: CompletedCommand) =>
   [...commands, ...words, ...options].join(' ')
@@ -69,10 +66,9 @@ function fish(commands: readonly CompletedCommand[]): string {
   return `${lines.join('\n')}\n`
 }
 
-const scripts = { bash, zsh, fish } as const satisfies Record<
-  Shell,
-  (commands: readonly CompletedCommand[]) => string
->
+const scripts = { bash, zsh, fish }
+export const shells = Object.keys(scripts)
+export type Shell = keyof typeof scripts
 
 export async function completion(
   context: CommandContext,

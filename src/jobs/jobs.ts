@@ -29,7 +29,7 @@ import { isoFromUs } from '../core/time.ts'
 import { runIngest } from '../ingest/loop.ts'
 import type { IngestOptions } from '../ingest/loop.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
-import { missingFor, rangeOf, reporting } from './range.ts'
+import { missingFor, reporting } from './range.ts'
 import type { JobSink, RangeReader } from './range.ts'
 import { jobOf, stateOf } from './record.ts'
 import type { JobRecord, JobState } from './record.ts'
@@ -170,14 +170,12 @@ export class StreamJobs implements Jobs {
 
   #assertKnown(sink: string, stream: Stream): void {
     const lacking = missingFor(this.#options, { stream, sink })
-    if (!this.#options.sinks.some(({ name }) => name === sink))
-      throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration of the daemon`)
-    rangeOf(this.#options.ranges, stream)
-    if (lacking)
-      throw new ConnectorError(
-        'misconfigured',
-        `The sink ${sink} of the daemon does not take ${stream.source}`,
-      )
+    const faults = {
+      source: `${stream.workspace} ${stream.source} is not switched on, or its past cannot be read again`,
+      sink: `There is no sink ${sink} in the configuration of the daemon`,
+      sources: `The sink ${sink} of the daemon does not take ${stream.source}`,
+    }
+    if (lacking) throw new ConnectorError('misconfigured', faults[lacking])
   }
 
   /** Cuts the spans at live reading: later entries are new to every sink anyway. */

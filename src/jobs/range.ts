@@ -5,7 +5,6 @@ import { silentReporter } from '../contracts/reporter.ts'
 import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import { isSameStream } from '../contracts/source.ts'
 import type { Cursor, Stream, Source, SourceName } from '../contracts/source.ts'
-import { ConnectorError } from '../core/errors.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Log } from '../core/log.ts'
 
@@ -32,16 +31,6 @@ export interface RangeReader {
 export interface JobSink {
   readonly name: string
   readonly sources: readonly SourceName[]
-}
-
-/** Throws ConnectorError `misconfigured` if there is none. */
-export function rangeOf(ranges: readonly RangeReader[], wanted: Stream): RangeReader {
-  const range = ranges.find(({ stream }) => isSameStream(stream, wanted))
-  if (range) return range
-  throw new ConnectorError(
-    'misconfigured',
-    `${wanted.workspace} ${wanted.source} is not switched on, or its past cannot be read again`,
-  )
 }
 
 /** What the configuration lacks for a job of this stream and sink. */
