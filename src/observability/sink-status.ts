@@ -5,10 +5,11 @@ import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { Clock } from '../core/clock.ts'
 import { actionOf, errorCodes } from '../core/errors.ts'
-import type { ErrorCode } from '../core/errors.ts'
+import type { ConnectorError, ErrorCode } from '../core/errors.ts'
 import { Condition, tryAt } from './condition.ts'
 import { reasonLabel, sinkOutcomes } from './metrics.ts'
 import type { SinkMetrics } from './metrics.ts'
+import type { Recent } from './recent.ts'
 import { isoOrNull } from './source-status.ts'
 import type { SinkStatus } from './status.ts'
 import { spanText } from './words.ts'
@@ -41,13 +42,7 @@ function prepareSeries(metrics: SinkMetrics, sink: string): void {
   metrics.requestDuration.zero({ sink })
 }
 
-interface Pending {
-  readonly entries: number
-  readonly lagSeconds: number
-  readonly deadLetters: number
-}
-
-function pendingBy(sink: string, stats: JournalStats, now: number): Pending {
+function pendingBy(sink: string, stats: JournalStats, now: number) {
   const position = stats.sinks.find((candidate) => candidate.sink === sink)
   const oldestAt = position?.oldestPendingAt
   return {
@@ -55,20 +50,6 @@ function pendingBy(sink: string, stats: JournalStats, now: number): Pending {
     lagSeconds: oldestAt === undefined ? 0 : Math.max(0, (now - oldestAt) / 1000),
     deadLetters: position?.deadLetters ?? 0,
   }
-}
-
-function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Pending): void {
-  metrics.pending.set({ sink }, entries)
-  metrics.lag.set({ sink }, lagSeconds)
-  metrics.deadLetters.set({ sink }, deadLetters)
-}
-
-function count(
-  { entries }: SinkMetrics,
-  sink: string,
-  counts: Record<(typeof sinkOutcomes)[number], number>,
-) {
-  for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
 }
 
 /** The silence shows in the status before the timeout of the request ends it. */
@@ -125,7 +106,8 @@ function rejected({ memory, condition: { error } }: Seen, entries: number, now: 
   memory.rejecting = { sinceAt, entries: before + entries }
 }
 
-function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock): SinkReporter {
+function reporterOf(seen: Seen, sink: string, { metrics, clock, recent }: SinkParts): SinkReporter {
+  const shown = (error: ConnectorError | undefined) => error && recent.errors.record(sink, error)
   const { memory, condition, probe, silence } = seen
   const delivery = metrics.delivery.labels({ sink })
   return {
@@ -144,24 +126,23 @@ function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock
     state(state, error, tryInMs) {
       const sinceAt = memory.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
       memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
-      condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
+      condition.become(state, shown(error), sinceAt, tryAt(clock, tryInMs))
     },
     probed(error, tryInMs) {
-      if (!error) probe.succeed()
-      else if (!memory.tried)
-        probe.become(
-          error.action === 'block' ? 'blocked' : 'failing',
-          error,
-          clock.now(),
-          tryAt(clock, tryInMs),
-        )
+      const fault = shown(error)
+      const state = error?.action === 'block' ? 'blocked' : 'failing'
+      if (!fault) probe.succeed()
+      else if (!memory.tried) probe.become(state, fault, clock.now(), tryAt(clock, tryInMs))
     },
     tried: () => memory.tried,
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     acknowledged({ accepted, deadLettered, filtered }) {
       memory.acceptedEntries += accepted
       memory.filteredEntries += filtered
-      count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
+      const counts = { accepted, dead_lettered: deadLettered, filtered }
+      for (const outcome of sinkOutcomes)
+        if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
+      if (accepted > 0) recent.lastHour.accepted(accepted)
       if (accepted > 0) memory.rejecting = undefined
       else if (deadLettered > 0) rejected(seen, deadLettered, clock.now())
       // A receiver that rejects entries by name has answered.
@@ -178,13 +159,14 @@ function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock
   }
 }
 
-function rejectingOf({ rejecting }: Memory): Pick<SinkStatus, 'rejecting'> {
-  if (!rejecting) return {}
-  const { sinceAt, entries } = rejecting
-  return { rejecting: { since: new Date(sinceAt).toISOString(), entries } }
+interface SinkParts {
+  readonly metrics: SinkMetrics
+  readonly clock: Clock
+  readonly recent: Recent
 }
 
-export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): RegistrySink {
+export function openRegistrySink(facts: SinkFacts, parts: SinkParts): RegistrySink {
+  const { metrics, clock } = parts
   const { name, type, assurance, lingerMs } = facts
   const memory: Memory = {
     ...{ tried: false, uploadAt: undefined },
@@ -202,9 +184,10 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
   return {
     name,
     lingerMs,
-    reporter: reporterOf(seen, metrics, name, clock),
+    reporter: reporterOf(seen, name, parts),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
+      const { rejecting } = memory
       return {
         name,
         type,
@@ -216,13 +199,19 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
         accepted_entries: memory.acceptedEntries,
         filtered_entries: memory.filteredEntries,
         dead_letters: deadLetters,
-        ...rejectingOf(memory),
+        ...(rejecting && {
+          rejecting: { since: new Date(rejecting.sinceAt).toISOString(), entries: rejecting.entries },
+        }),
       }
     },
     refresh(stats) {
-      setGauges(metrics, name, pendingBy(name, stats, clock.now()))
+      const own = { sink: name }
+      const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
+      metrics.pending.set(own, entries)
+      metrics.lag.set(own, lagSeconds)
+      metrics.deadLetters.set(own, deadLetters)
       const { state: now } = current()
-      for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
+      for (const state of sinkStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
   }
 }

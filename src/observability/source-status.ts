@@ -7,6 +7,7 @@ import { isoFromUs } from '../core/time.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metrics.ts'
 import type { SourceMetrics } from './metrics.ts'
+import type { Recent } from './recent.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -61,7 +62,7 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
   }
 }
 
-type Own = Readonly<Record<string, string>>
+type Own = Readonly<Record<'workspace' | 'source', string>>
 type Counting = Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
 type PositionReports = Pick<StreamReporter, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
@@ -144,9 +145,8 @@ function positionReports(
 function reporterOf(
   soFar: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
-  metrics: SourceMetrics,
   own: Own,
-  clock: Clock,
+  { metrics, clock, recent }: SourceParts,
 ): StreamReporter {
   const alive = () => {
     soFar.aliveAt = clock.elapsed()
@@ -160,11 +160,13 @@ function reporterOf(
     ...positions,
     state(state, error, tryInMs) {
       const at = tryAt(clock, tryInMs)
-      condition.become(state, error, alive(), at)
+      const shown = error && recent.errors.record(`${own.workspace} ${own.source}`, error)
+      condition.become(state, shown, alive(), at)
       soFar.dueAt = state === 'idle' ? (at ?? 0) : 0
     },
     appended(what) {
       counts.appended(what)
+      recent.lastHour.arrived(what.added + what.late)
       // The journal has stored it, so there is room.
       if (condition.state === 'paused') condition.succeed()
     },
@@ -186,12 +188,18 @@ function reporterOf(
   }
 }
 
+interface SourceParts {
+  readonly metrics: SourceMetrics
+  readonly clock: Clock
+  readonly recent: Recent
+}
+
 export function openRegistryStream(
   stream: Stream,
   intervalMs: number | undefined,
-  metrics: SourceMetrics,
-  clock: Clock,
+  parts: SourceParts,
 ): RegistryStream {
+  const { metrics, clock } = parts
   const own = { workspace: stream.workspace, source: stream.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
   const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
@@ -207,7 +215,7 @@ export function openRegistryStream(
     condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
   return {
     stream,
-    reporter: reporterOf(soFar, condition, metrics, own, clock),
+    reporter: reporterOf(soFar, condition, own, parts),
     refresh() {
       metrics.lag.set(own, lag())
       const { state: now } = current()

@@ -15,8 +15,7 @@ import type { Warnings } from './condition.ts'
 import { masker } from './log.ts'
 import type { Mask } from './log.ts'
 import type { CanaryMetrics, Metrics } from './metrics.ts'
-import { openLastHour, openRecentErrors, rememberSink, rememberSource } from './recent.ts'
-import type { RegistryMemory } from './recent.ts'
+import { openLastHour, openRecentErrors } from './recent.ts'
 import { openRegistrySink } from './sink-status.ts'
 import type { RegistrySink } from './sink-status.ts'
 import { openRegistryStream } from './source-status.ts'
@@ -27,14 +26,12 @@ import type {
   FindingStatus,
   JournalStatus,
   ReplayStatus,
-  SinkStatus,
   SourceStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
 import { sentenceOf } from './summary.ts'
 import type { Lingers } from './summary.ts'
-import { messageOf } from './words.ts'
 
 interface StatusRegistryOptions extends JobReads {
   readonly clock: Clock
@@ -114,82 +111,81 @@ const assuranceOf = (given: Assurance | (() => Assurance)) =>
 
 const iso = (at: number) => new Date(at).toISOString()
 
-/** A configuration error has one line per fault. */
-function firstFault(error: ConnectorError): string {
-  const [first = '', ...more] = messageOf(error).split('\n')
-  return more.length > 0 ? `${first} (and more: the log has all of it)` : first
-}
+type Refused = Pick<StatusReport, 'config_refused_at' | 'config_refused_why'>
 
-/** Remembers the rejected configuration, while there is one. */
-function openRefusal({ clock, errors, mask }: RegistryMemory) {
-  const none = { config_refused_at: null, config_refused_why: null }
-  let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
-  return {
-    set(error: ConnectorError | undefined) {
-      refused = none
-      if (!error) return
-      const at = clock.now()
-      refused = { config_refused_at: iso(at), config_refused_why: mask(firstFault(error)) }
-      errors.record('configuration', error, at)
-    },
-    status: () => refused,
-  }
+/** `message`: of a configuration error, which has one line per fault; undefined: there is none. */
+function refusalOf(message: string | undefined, at: number): Refused {
+  if (message === undefined) return { config_refused_at: null, config_refused_why: null }
+  const [first = '', ...more] = message.split('\n')
+  const why = more.length > 0 ? `${first} (and more: the log has all of it)` : first
+  return { config_refused_at: iso(at), config_refused_why: why }
 }
 
 export function openStatusRegistry(options: StatusRegistryOptions): StatusRegistry {
-  const { clock, metrics, journalStats, journalPath: path, version, rateLimiter } = options
+  const { clock, metrics, version, backfills, replays } = options
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
-  let lost: string | undefined
-  metrics.configTaken(configuredAt)
+  const mask = masker(options.secrets)
+  const stats = lastKnown(options.journalStats)
+  const lastHour = openLastHour(clock, () => stats().entries)
+  const recent = { errors: openRecentErrors(clock, mask), lastHour }
+  const warnings = openWarnings(clock, mask, metrics)
   const sources: RegistryStream[] = []
   const sinks: RegistrySink[] = []
-  const currentStats = lastKnown(journalStats)
-  const lastHour = openLastHour(clock, () => currentStats().entries)
-  const memory = { clock, lastHour, errors: openRecentErrors(), mask: masker(options.secrets) }
-  const refusal = openRefusal(memory)
-  const warnings = openWarnings(clock, memory.mask, metrics)
+  let lost: string | null = null
+  let refused = refusalOf(undefined, configuredAt)
+  metrics.configTaken(configuredAt)
 
-  const current = () => partsOf(currentStats(), { sources, sinks, rateLimiter, path, lost })
+  const current = () => partsOf(stats(), sources, sinks, lost, options)
 
   metrics.onScrape(() => {
-    const { stats, journal } = current()
+    const { now, journal } = current()
     setJournalGauges(metrics, journal)
     setJobGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
-    for (const sink of sinks) sink.refresh(stats)
+    for (const sink of sinks) sink.refresh(now)
   })
 
   return {
     startedAt,
     warn: warnings.report,
     source(stream, intervalMs) {
-      const source = openRegistryStream(stream, intervalMs, metrics.source, clock)
+      const source = openRegistryStream(stream, intervalMs, { metrics: metrics.source, clock, recent })
       sources.push(source)
-      return rememberSource(`${stream.workspace} ${stream.source}`, source.reporter, memory)
+      return source.reporter
     },
     sink(name, type, assurance, lingerMs = 0) {
       const facts = { name, type, assurance: assuranceOf(assurance), lingerMs }
-      const sink = openRegistrySink(facts, metrics.sink, clock)
+      const sink = openRegistrySink(facts, { metrics: metrics.sink, clock, recent })
       sinks.push(sink)
-      return rememberSink(name, sink.reporter, memory)
+      return sink.reporter
     },
     canary: (...of) => openRegistryCanary(...of, metrics.canary),
     configRefused(error) {
-      refusal.set(error)
       metrics.configReloaded(!error)
+      refused = refusalOf(error && recent.errors.record('configuration', error).message, clock.now())
     },
-    journalLost: (why) => void (lost = why),
+    journalLost: (why) => void (lost = why ?? null),
     reading: (stream) => sources.find((source) => isSameStream(source.stream, stream)),
     status() {
+      const { now, ...parts } = current()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
-      const when = { version, ...began, reported_at: iso(clock.now()) }
-      const notices = { ...refusal.status(), warnings: warnings.status() }
-      const recent = { errors: memory.errors.status(), history: memory.lastHour.status() }
-      const jobs = jobStatus(options, memory.mask)
-      return reportOf(current(), when, notices, { ...recent, ...jobs }, lingersOf(sinks))
+      const notices = { ...refused, warnings: warnings.status() }
+      // The sentence comes before the parts, also for people who read the JSON.
+      const about = { version, ...began, reported_at: iso(clock.now()), ok: isWell(parts), summary: '' }
+      const report = { ...about, ...parts, ...notices, findings: now.lastFindings.map(findingStatus) }
+      return {
+        ...{ ...report, summary: sentenceOf(report, lingersOf(sinks)) },
+        ...{ errors: recent.errors.status(), history: lastHour.status() },
+        ...{ backfills: safely(backfills, mask), replays: safely(replays, mask) },
+      }
     },
   }
+}
+
+function lingersOf(sinks: readonly RegistrySink[]): Lingers {
+  const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
+  return (name) => seconds.get(name) ?? 0
 }
 
 // The canary of one workspace: what its loop reported, as metrics. Its state is that of a source,
@@ -267,18 +263,12 @@ function safely<One extends Pick<BackfillStatus, 'error'>>(
   return (reads?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
 }
 
-function jobStatus(
-  { backfills, replays }: JobReads,
-  mask: Mask,
-): Pick<StatusReport, 'backfills' | 'replays'> {
-  return { backfills: safely(backfills, mask), replays: safely(replays, mask) }
-}
+// The reports of the parts, put together.
 
-// Builds the whole report of one moment from the reports of the parts.
-
-type RateLimitsOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
-
-function workspacesOf(sources: readonly RegistryStream[], rateLimiter: RateLimitsOf): WorkspaceStatus[] {
+function workspacesOf(
+  sources: readonly RegistryStream[],
+  rateLimiter: StatusRegistryOptions['rateLimiter'],
+): WorkspaceStatus[] {
   const byName = Map.groupBy(sources, ({ stream }) => stream.workspace)
   return [...byName].map(([name, own]) => ({
     name,
@@ -297,69 +287,35 @@ function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): 
   return stats.full || workspaces.some(({ sources }) => sources.some(forDisk))
 }
 
-export function isWell(
-  journal: JournalStatus,
-  workspaces: readonly WorkspaceStatus[],
-  sinks: readonly SinkStatus[],
-): boolean {
+export function isWell({
+  journal,
+  workspaces,
+  sinks,
+}: Pick<StatusReport, 'journal' | 'workspaces' | 'sinks'>): boolean {
   if (journal.paused || journal.lost !== null) return false
   const states = [...workspaces.flatMap(({ sources }) => sources), ...sinks]
   return states.every(({ state }) => state !== 'failing' && state !== 'blocked')
 }
 
-type BesideStats = Pick<JournalStatus, 'paused' | 'lost' | 'path'>
-
-function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus {
-  const { entries, bytes, capacityBytes, quarantined, gaps, findings, unconfigured } = stats
-  const counted = { quarantined, gaps, findings, unconfigured }
-  return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
+/** The status of each source and sink, and of the journal. */
+function partsOf(
+  now: JournalStats,
+  sources: readonly RegistryStream[],
+  sinks: readonly RegistrySink[],
+  lost: string | null,
+  { rateLimiter, journalPath: path }: StatusRegistryOptions,
+) {
+  const workspaces = workspacesOf(sources, rateLimiter)
+  const { entries, bytes, capacityBytes, quarantined, gaps, findings, unconfigured } = now
+  const journal: JournalStatus = {
+    ...{ entries, bytes, capacity_bytes: capacityBytes, paused: isPaused(now, workspaces), lost },
+    ...{ ...(path !== undefined && { path }), quarantined, gaps, findings, unconfigured },
+  }
+  return { now, workspaces, journal, sinks: sinks.map((sink) => sink.status(now)) }
 }
 
 /** Who fetched is content and stays in the entry: the report only identifies the entry. */
 function findingStatus({ stream, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
   const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
   return { ...stream, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
-}
-
-interface StatusSources {
-  readonly sources: readonly RegistryStream[]
-  readonly sinks: readonly RegistrySink[]
-  readonly rateLimiter?: RateLimitsOf
-  readonly path?: string | undefined
-  readonly lost: string | undefined
-}
-
-interface Parts extends Pick<StatusReport, 'workspaces' | 'journal' | 'sinks'> {
-  readonly stats: JournalStats
-}
-
-/** The status of each source and sink, and of the journal. */
-function partsOf(stats: JournalStats, { sources, sinks, rateLimiter, path, lost }: StatusSources): Parts {
-  const workspaces = workspacesOf(sources, rateLimiter)
-  const beside = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
-  const journal = journalStatus(stats, beside)
-  return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
-}
-
-function lingersOf(sinks: readonly RegistrySink[]): Lingers {
-  const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
-  return (name) => seconds.get(name) ?? 0
-}
-
-type When = Pick<StatusReport, 'version' | 'started_at' | 'configured_at' | 'reported_at'>
-type Notices = Pick<StatusReport, 'config_refused_at' | 'config_refused_why' | 'warnings'>
-type RecentStatus = Pick<StatusReport, 'errors' | 'history' | 'backfills' | 'replays'>
-
-/** The whole of /status. The sentence comes before the parts, also for people who read the JSON. */
-function reportOf(
-  { stats, ...parts }: Parts,
-  when: When,
-  notices: Notices,
-  recent: RecentStatus,
-  lingers: Lingers,
-): StatusReport {
-  const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
-  const findings = stats.lastFindings.map(findingStatus)
-  const report = { ...when, ok, summary: '', ...parts, ...notices, findings }
-  return { ...report, summary: sentenceOf(report, lingers), ...recent }
 }
