@@ -68,22 +68,19 @@ export class Access {
   }
 
   /** A client whose requests count for the given source. */
-  client(source: SourceName, reporter: StreamReporter, memory = this.#memoryOf(source)): Client {
-    const { environment, instance } = this.shared
+  client(source: SourceName, reporter: StreamReporter, memory?: MemoryBudget): Client {
+    const { environment, instance, budgets } = this.shared
+    const area = areaOf[source]
     return new Client({
       baseUrl: this.workspace.base_url,
       apiKey: this.workspace.api_key,
       transport: this.#sending(source),
       clock: environment.clock,
-      rateLimiter: this.#rateLimiter(areaOf[source]),
-      memory,
+      rateLimiter: this.#rateLimiter(area),
+      memory: memory ?? (area === 'history' ? budgets.long : budgets.reading),
       reporter,
       userAgent: `auditferry/${environment.version} (instance ${instance})`,
     })
-  }
-
-  #memoryOf(source: SourceName): MemoryBudget {
-    return areaOf[source] === 'history' ? this.shared.longMemory : this.shared.memory
   }
 
   /**
@@ -196,12 +193,7 @@ export interface Shared {
 }
 
 export interface SharedWithReaders extends Shared {
-  /** the readers' part of the memory budget */
-  readonly memory: MemoryBudget
-  /** the part of that for answers that may stream for hours */
-  readonly longMemory: MemoryBudget
-  /** the part of that for jobs */
-  readonly jobMemory: MemoryBudget
+  readonly budgets: MemoryBudgets
   readonly rateLimiters: RateLimiters
   /** for all workspaces: several may have the same key */
   readonly keyWaits: KeyWaits

@@ -25,7 +25,6 @@ import type { Metrics } from '../observability/metrics.ts'
 import { openStatusRegistry } from '../observability/status-registry.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { backfillStatusOf, replayStatusOf } from '../observability/status.ts'
-import type { StatusReport } from '../observability/status.ts'
 import { Taps } from '../observability/taps.ts'
 import type { Mode, Reader, Shared } from './access.ts'
 import { UnreadSecrets } from './checks.ts'
@@ -103,7 +102,7 @@ export async function openApp(
     jobs,
     comparing,
     run: () => running.run(),
-    singleRun: () => singleRunOf(readers, sinkDeliveries, registry.status()),
+    singleRun: () => singleRunOf(readers, sinkDeliveries, registry),
     alive: () => isAlive(journal, environment.clock),
     stop: () => running.stop(),
   }
@@ -178,15 +177,7 @@ async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<read
   const { clock, random } = environment
   const jobsOnly = mode.jobsOnly === true
   const rateLimiters = new RateLimiters(config.workspaces, { state: journal.state, clock, random, jobsOnly })
-  const keyWaits = new KeyWaits(clock)
-  const toRead = {
-    ...parts,
-    memory: budgets.reading,
-    longMemory: budgets.long,
-    jobMemory: budgets.jobs,
-    rateLimiters,
-    keyWaits,
-  }
+  const toRead = { ...parts, budgets, rateLimiters, keyWaits: new KeyWaits(clock) }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await rateLimiters.load()
   return readings
@@ -406,13 +397,11 @@ type SingleRun = 'working' | 'stuck' | 'done'
 function singleRunOf(
   readers: readonly Reader[],
   sinkDeliveries: readonly SinkDelivery[],
-  { workspaces, sinks, journal }: Pick<StatusReport, 'workspaces' | 'sinks' | 'journal'>,
+  registry: Pick<StatusRegistry, 'reading' | 'status'>,
 ): SingleRun {
+  const { sinks, journal } = registry.status()
   const reading = readers.filter((reader) => !reader.finished)
-  const stateOf = ({ source: { stream } }: Reader) =>
-    workspaces
-      .find(({ name }) => name === stream.workspace)
-      ?.sources.find(({ name }) => name === stream.source)?.state
+  const stateOf = ({ source }: Reader) => registry.reading(source.stream)?.state()
   const isBlocked = (reader: Reader) => stateOf(reader) === 'blocked'
   // Delivered objects may still need a manifest, once nothing more comes.
   const unfinished = sinkDeliveries.filter(
@@ -430,7 +419,7 @@ function singleRunOf(
 
 /** The reads of a single run that are still to come. */
 function comingOnce(readers: readonly Reader[], registry: Pick<StatusRegistry, 'reading'>): Coming {
-  const isBlocked = ({ source }: Reader) => registry.reading(source.stream)?.isBlocked() === true
+  const isBlocked = ({ source }: Reader) => registry.reading(source.stream)?.state() === 'blocked'
   return {
     nothingMoreComes: () => readers.every(({ finished }) => finished),
     nothingDue: () => readers.every((reader) => reader.finished || isBlocked(reader)),

@@ -327,19 +327,9 @@ function entryFilterOf(config: SinkConfig): (slice: ChunkSlice, index: number) =
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)
-  const known = new Map<string, boolean>()
-  const typeWanted = (type: string): boolean => {
-    let answer = known.get(type)
-    if (answer === undefined) {
-      answer = types(type)
-      // Types come from outside, so the cache of them is bounded.
-      if (known.size < 10_000) known.set(type, answer)
-    }
-    return answer
-  }
   return (slice, index) => {
     if (slice.onlySink !== undefined && slice.onlySink !== config.name) return false
     if (!sources.has(slice.stream.source)) return false
-    return everything || typeWanted(slice.entries.type(index))
+    return everything || types(slice.entries.type(index))
   }
 }

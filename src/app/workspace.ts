@@ -1,6 +1,7 @@
 // The readers of one workspace, built from its part of the configuration: one for each enabled
 // source, and the readers for jobs.
 import { Canary } from '../canary/canary.ts'
+import type { CanaryOptions } from '../canary/canary.ts'
 import { stagesOf } from '../canary/round.ts'
 import type { Destination } from '../canary/round.ts'
 import { PROMPT_TYPE, isTraceSource, noticed, traceSources } from '../canary/traces.ts'
@@ -8,11 +9,10 @@ import type { TraceSource } from '../canary/traces.ts'
 import type { SinkConfig, WorkspaceConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import type { Intake } from '../contracts/journal.ts'
-import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
-import type { Source, SourceName } from '../contracts/source.ts'
+import type { SourceState } from '../contracts/reporter.ts'
+import type { SourceName, Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { globFilter, takesAll } from '../core/globs.ts'
-import type { KeyWait } from '../core/key-waits.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import type { RangeReader } from '../jobs/range.ts'
 import type { RateLimitStatus } from '../observability/status.ts'
@@ -35,7 +35,7 @@ import type { Reader, Shared, SharedWithReaders } from './access.ts'
 export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
-  readonly canary: CanaryProbe<Reader>['canary'] | undefined
+  readonly canary: Canary | undefined
   /** sources whose past can be read again */
   readonly ranges: readonly RangeReader[]
   rateLimiters(): readonly RateLimitStatus[]
@@ -61,7 +61,7 @@ export function openReading(shared: SharedWithReaders, workspace: WorkspaceConfi
     ranges.push(historyRange(access, history, kind, reader))
   }
   if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
-  const probe = openProbe(shared, workspace, readers, access)
+  const probe = openProbe(access, readers)
   return {
     workspace: workspace.name,
     readers: probe?.readers ?? readers,
@@ -100,7 +100,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   return {
     ...liveOf(reader),
     open: ({ fromUs, toUs }, reporter) => {
-      const client = access.client('audit', reporter, access.shared.jobMemory)
+      const client = access.client('audit', reporter, access.shared.budgets.jobs)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, reporter, fromUs, toUs })
     },
     rateWait: () => access.rateWait('audit'),
@@ -158,7 +158,7 @@ function historyRange(
   return {
     ...liveOf(reader),
     open: ({ fromUs, toUs: endUs }, reporter, use) => {
-      const client = access.client(stream.source, reporter, access.shared.jobMemory)
+      const client = access.client(stream.source, reporter, access.shared.budgets.jobs)
       const toUs = Math.min(endUs, environment.clock.now() * 1000)
       const live = () => journal.cursor(stream)
       return new HistoryRange({ ...common, client, reporter, fromUs, toUs, use, live, versions })
@@ -190,30 +190,15 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
  */
 const TRACE_SLACK_MS = 3_600_000
 
-interface CanaryProbe<Reader> {
+interface Probe {
   readonly canary: Canary
   /** the same readers, with their parts shown to the canary */
   readonly readers: readonly Reader[]
 }
 
-/** The workspace's access to its API. */
-interface Asking {
-  client(source: SourceName, reporter: StreamReporter): Client
-  readonly keyWait: KeyWait
-}
-
-interface SearchedReader {
-  readonly source: Source
-  readonly intervalMs: number
-}
-
 /** Undefined if it is switched off, and in a single run, which would not wait for its traces. */
-function openProbe<Reader extends SearchedReader>(
-  shared: Shared,
-  workspace: WorkspaceConfig,
-  readers: readonly Reader[],
-  access: Asking,
-): CanaryProbe<Reader> | undefined {
+function openProbe(access: Access, readers: readonly Reader[]): Probe | undefined {
+  const { shared, workspace } = access
   if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
   const { environment, journal, registry, config } = shared
   const { clock, random } = environment
@@ -244,7 +229,7 @@ function openProbe<Reader extends SearchedReader>(
     canary: registry.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: environment.log.with(stream),
     ask: asking(shared, access.client('assistant', reporter)),
-    ready: () => isReady(searched, journal, clock, (source) => stateIn(shared, name, source)),
+    ready: () => isReady(searched, journal, clock, (source) => registry.reading(source)?.state()),
   })
   const show = (reader: Reader): Reader => {
     const { source } = reader.source.stream
@@ -254,10 +239,7 @@ function openProbe<Reader extends SearchedReader>(
   return { canary, readers: readers.map(show) }
 }
 
-function asking(
-  { environment, instance }: Shared,
-  client: Client,
-): ConstructorParameters<typeof Canary>[0]['ask'] {
+function asking({ environment, instance }: Shared, client: Client): CanaryOptions['ask'] {
   return ({ prompt, mark }, signal) => {
     const userAgent = `auditferry/${environment.version} (instance ${instance}; ${mark})`
     return prompted(client, { prompt, userAgent, random: environment.random }, signal)
@@ -290,22 +272,17 @@ function destinationOf(
  * @internal for tests
  */
 export async function isReady(
-  readers: readonly SearchedReader[],
+  readers: readonly Pick<Reader, 'source' | 'intervalMs'>[],
   journal: Pick<Intake, 'cursor'>,
   clock: Clock,
-  stateOf: (source: SourceName) => SourceState | undefined,
+  stateOf: (stream: Stream) => SourceState | undefined,
 ): Promise<boolean> {
   for (const { source, intervalMs } of readers) {
-    const state = stateOf(source.stream.source)
+    const state = stateOf(source.stream)
     if (state === 'blocked' || state === 'failing') continue
     const { caughtUp, dueAt } = source.plan(await journal.cursor(source.stream))
     // Overdue, as after a long downtime: it is no longer caught up.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
   }
   return true
-}
-
-function stateIn({ registry }: Shared, workspace: string, source: SourceName): SourceState | undefined {
-  const { sources = [] } = registry.status().workspaces.find(({ name }) => name === workspace) ?? {}
-  return sources.find(({ name }) => name === source)?.state
 }

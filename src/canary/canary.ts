@@ -8,12 +8,12 @@ import { ConnectorError } from '../core/errors.ts'
 import type { DeadLetters, HasState, Totals } from '../contracts/journal.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
-import type { SourceName } from '../contracts/source.ts'
 import { FailureBackoff } from '../core/backoff.ts'
 import { awaited, CanaryStore, acknowledgedBy, stageOf } from './round.ts'
 import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
-import { isTraceSource, traceIn } from './traces.ts'
+import { traceIn } from './traces.ts'
+import type { TraceSource } from './traces.ts'
 
 /** Interval for checking sinks while the trace is pending at one of them. */
 const CHECK_MS = 1_000
@@ -68,10 +68,10 @@ export class Canary {
    * Entries that landed or were known already; none of them is after `last` in the journal. Never
    * waits or throws.
    */
-  notice(source: SourceName, entries: Entries, last: Seq): void {
+  notice(source: TraceSource, entries: Entries, last: Seq): void {
     const memory = this.#memory
     const round = memory?.round
-    if (!memory || !round || round.over || !isTraceSource(source) || round.traces[source]) return
+    if (!memory || !round || round.over || round.traces[source]) return
     const { nonce, sentAt, answered } = round
     const madeUs = answered && { from: answered.fromUs, to: answered.toUs }
     const found = traceIn(source, entries, { nonce, sentAt, madeUs, user: memory.user })
@@ -93,10 +93,10 @@ export class Canary {
     const memory = (this.#memory ??= await this.#load())
     const { reporter, ready } = this.#options
     const { round } = memory
-    if (round?.answered && isOpen(round)) {
-      await this.#checkSinks(memory, round)
+    if (round?.answered && !round.over) {
+      const isOver = await this.#checkSinks(memory, round)
       await this.#store.save(memory)
-      if (isOpen(round)) return this.#restMs(round)
+      if (!isOver) return this.#restMs(round)
     }
     const waitMs = this.#dueInMs(round)
     const isDue = waitMs <= 0
@@ -180,7 +180,7 @@ export class Canary {
     await this.#store.save(memory)
   }
 
-  async #checkSinks(memory: CanaryMemory, round: Round): Promise<void> {
+  async #checkSinks(memory: CanaryMemory, round: Round): Promise<boolean> {
     const { journal, clock, sinks } = this.#options
     for (const name of await acknowledgedBy(round, sinks, journal)) {
       const at = clock.now()
@@ -188,6 +188,7 @@ export class Canary {
       this.#judge.seen({ stage: 'delivered', sink: name }, round, at)
     }
     this.#judge.judge(memory, round)
+    return round.over
   }
 
   #restMs(round: Round): number {
@@ -195,5 +196,3 @@ export class Canary {
     return Math.max(1, round.sentAt + this.#options.boundMs - this.#options.clock.now())
   }
 }
-
-const isOpen = ({ over }: Round): boolean => !over

@@ -1,6 +1,6 @@
 // The status of one source: what its reader reported, as metrics and as an element of /status.
 import { sourceStates } from '../contracts/reporter.ts'
-import type { StreamReporter } from '../contracts/reporter.ts'
+import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import type { Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { isoFromUs } from '../core/time.ts'
@@ -23,8 +23,7 @@ export interface RegistryStream {
    * everything was read. Undefined: neither is known.
    */
   readTo(): number | undefined
-  /** Blocked: only a person can fix what keeps it from being read. */
-  isBlocked(): boolean
+  state(): SourceState
   /** Updates the gauges that follow from the clock. */
   refresh(): void
 }
@@ -222,7 +221,7 @@ export function openRegistryStream(
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
     readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
-    isBlocked: () => condition.state === 'blocked',
+    state: () => current().state,
     status() {
       const { state, error } = current()
       return {

@@ -68,7 +68,7 @@ export interface StatusRegistry {
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
   /** The status of its live reading; undefined: it is not read. */
-  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'isBlocked'> | undefined
+  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'state'> | undefined
   status(): StatusReport
 }
 
