@@ -4,8 +4,8 @@ import type { InFlight } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
-import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
-import type { ResolvedBatch } from './acknowledgements.ts'
+import { LineResults, Unconfirmed, acceptedTimes, acknowledgementOf } from './acknowledgements.ts'
+import type { UnconfirmedBatch } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
 import type { Loaded, LoaderOptions, Wish } from './loader.ts'
 import type { StepResult, Dispatcher } from './loop.ts'
@@ -114,7 +114,7 @@ export class BatchDispatcher implements Dispatcher {
       this.#rejectionRun.check()
       return waitMs
     }
-    await this.#unconfirmed.waitOrMore(waitMs, signal)
+    await this.#unconfirmed.wait(waitMs, signal, true)
     return 'worked'
   }
 
@@ -263,7 +263,7 @@ export class BatchDispatcher implements Dispatcher {
 
   async #ack(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
-    const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
+    const acknowledgement = acknowledgementOf(sink.name, loaded, outcome)
     const whole = outcome.acknowledged === loaded.lines.count
     const prefetched = whole && !this.#isIsolating ? this.#prefetch.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
@@ -274,18 +274,19 @@ export class BatchDispatcher implements Dispatcher {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#prefetch.take(), inFlight: next, possibleDuplicate: false }
-    this.#reports.acknowledged({ times, filtered, rejected: acknowledgement.rejected })
+    this.#reports.acknowledged({ ...acknowledgement, times: acceptedTimes(loaded, outcome) })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
-  async #conclude(resolved: ResolvedBatch): Promise<StepResult> {
-    if (resolved.error === undefined) {
-      await this.#unconfirmed.ack(resolved)
+  async #conclude(batch: UnconfirmedBatch): Promise<StepResult> {
+    const error = batch.result?.error
+    if (error === undefined) {
+      await this.#unconfirmed.ack(batch)
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
     for (const { inFlight } of this.#unconfirmed.takeExpired()) this.#sendAgain(inFlight)
-    throw resolved.error as Error
+    throw error as Error
   }
 
   #sendAgain(inFlight: InFlight): void {

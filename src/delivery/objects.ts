@@ -18,13 +18,12 @@ import { believed } from '../core/clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Seq } from '../core/sequence.ts'
 import { DAY_MS, dayText } from '../core/time.ts'
-import { filteredOf } from './acknowledgements.ts'
 import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
 import type { Framing, ReservedBatch, ShareOptions } from './loader.ts'
 import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
-import { Delays, DayAccountSums, dayOf } from './reporting.ts'
+import { Delays, DayAccountSums, dayOf, filteredOf } from './reporting.ts'
 
 export interface ObjectDispatcherOptions extends DeliveryOptions {
   readonly sink: ObjectSink
