@@ -104,7 +104,12 @@ export class Shards {
     this.registry = { ...own, status: () => this.#status(own.status()) }
     this.metrics = {
       contentType: metrics.contentType,
-      render: () => mergedMetrics(metrics, this.#metricsOfApps(), [...this.#ended.values()]),
+      render: () =>
+        mergedMetrics(
+          metrics,
+          [...this.#apps.values()].map(({ metrics: each }) => each),
+          [...this.#ended.values()],
+        ),
     }
     let memory: MemoryBudgets | undefined
     this.#memory = () => (memory ??= openMemoryBudgets(config.sinks.length * this.used.length))
@@ -369,10 +374,6 @@ export class Shards {
       },
       report: here ? app.registry.status() : foreign?.report,
     }
-  }
-
-  #metricsOfApps(): readonly Metrics[] {
-    return [...this.#apps.values()].map(({ metrics }) => metrics)
   }
 
   #setGauges(): void {

@@ -42,13 +42,6 @@ const memory = z.object({
 export type Round = z.output<typeof round>
 export type CanaryMemory = z.output<typeof memory>
 
-const fresh = (): CanaryMemory => ({ wholeAt: 0 })
-
-/** The content of the state entry; one with another format or version is ignored. */
-function readMemory(stored: string | undefined): CanaryMemory {
-  return (stored === undefined ? undefined : jsonOf(memory, stored)) ?? fresh()
-}
-
 // The canary's state as a state entry in the journal: loaded once, written on change.
 
 export class CanaryStore {
@@ -63,7 +56,8 @@ export class CanaryStore {
 
   async load(): Promise<CanaryMemory> {
     this.#saved = (await this.#state.get(this.#workspace)) ?? ''
-    return readMemory(this.#saved === '' ? undefined : this.#saved)
+    // A state entry of another format or version is ignored.
+    return jsonOf(memory, this.#saved) ?? { wholeAt: 0 }
   }
 
   async save(memory: CanaryMemory): Promise<void> {

@@ -65,8 +65,11 @@ export class Loader {
   /** Like `load`, if a batch may be sent now and its memory is free right now; else undefined. */
   async loadIfFree(wish: Wish): Promise<Loaded | undefined> {
     const { limits, memory } = this.#options
-    const taken = await takeIfFree(memory, this.#reading(wish), limits.maxBytes)
-    return taken && this.#frame(taken, this.#lineBytes(wish))
+    // Do not read a batch only to find out that there is no memory for it.
+    if (memory.full) return undefined
+    const found = await look(memory, this.#reading(wish), limits.maxBytes)
+    const isTaken = typeof found === 'object' && 'batch' in found
+    return isTaken ? this.#frame(found, this.#lineBytes(wish)) : undefined
   }
 
   #reading(wish: Wish) {
@@ -330,21 +333,9 @@ async function look<Nothing extends number | undefined>(
   })
 }
 
-/** What `read` finds, if its memory is free right now; else undefined. */
-async function takeIfFree(
-  memory: MemoryBudget,
-  read: Read<number>,
-  mostBytes: number,
-): Promise<ReservedBatch | undefined> {
-  // Do not read a batch only to find out that there is no memory for it.
-  if (memory.full) return undefined
-  const found = await look(memory, read, mostBytes)
-  return typeof found === 'object' && 'batch' in found ? found : undefined
-}
-
 /**
- * Like `takeIfFree`, but waits for memory and then reads again, up to the size it waited for. The
- * caller must not keep any of this budget, or it waits for itself.
+ * What `read` finds. If its memory is not free, waits for it and then reads again, up to the size
+ * it waited for. The caller must not keep any of this budget, or it waits for itself.
  */
 export async function takeIntoMemory<Nothing extends number | undefined>(
   { memory, reporter, clock }: ShareOptions,
@@ -362,16 +353,14 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
     // loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
-    if (typeof again === 'object') return { batch: whole(again), release }
+    if (typeof again === 'object') {
+      if ('rawBytes' in again) throw new Error('An entry that there was room for was left on the disk')
+      return { batch: again, release }
+    }
     release()
     return again
   } catch (error) {
     release()
     throw error
   }
-}
-
-function whole(found: Batch | TooLarge): Batch {
-  if ('rawBytes' in found) throw new Error('An entry that there was room for was left on the disk')
-  return found
 }

@@ -3,7 +3,7 @@
 import type { ChunkSlice, DeliveryQueue, HasState, Totals } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
-import { Tether, turns } from '../core/abort.ts'
+import { Tether, orAborted, turns } from '../core/abort.ts'
 import { FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import type { ConnectorError } from '../core/errors.ts'
@@ -61,7 +61,7 @@ async function waitForMore(
   wait.close()
 }
 
-export const BLOCKED_TEXT =
+const BLOCKED_TEXT =
   'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically'
 
 const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
@@ -85,7 +85,7 @@ function delayAfter(
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const BLOCKED = { baseMs: 10_000, capMs: 60_000 }
 
-export function retryDelayMs(
+function retryDelayMs(
   { action, retryAfterMs = 0 }: ConnectorError,
   count: number,
   random: Random,
@@ -96,7 +96,41 @@ export function retryDelayMs(
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
-// The contract between the delivery loop of one sink (`loop.ts`) and its dispatcher, for batches or
+// Probes a receiver at the start, in parallel with deliveries, so that a fault shows before the
+// first entries are due.
+
+const probeTexts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
+
+/**
+ * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
+ * end all loops.
+ */
+export async function probe(
+  { sink, reporter, log, clock, random }: LoopOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!sink.probe) return
+  const failures = new FailureBackoff(() => clock.elapsed())
+  const over = () => signal.aborted || reporter.tried()
+  while (!over()) {
+    try {
+      // A hanging disk does not react to the signal.
+      await orAborted(sink.probe(signal), signal)
+      reporter.probed()
+      if (failures.succeeded()) log.info('The receiver is ready')
+      return
+    } catch (error) {
+      if (over()) return
+      const { failure, delayMs } = logFailure(log, probeTexts, failures, error, (failure, count) =>
+        retryDelayMs(failure, count, random),
+      )
+      reporter.probed(failure, delayMs)
+      await clock.sleep(delayMs, signal)
+    }
+  }
+}
+
+// The contract between the delivery loop of one sink and its dispatcher, for batches or
 // objects.
 
 /**

@@ -105,7 +105,7 @@ export class ObjectDispatcher implements Dispatcher {
         'Settings that change the objects were changed while some were being stored: an object may be stored twice, under its old and its new name; `verify` then reports the old one as added by another program',
         { first: inFlight.first, last: inFlight.last },
       )
-    return closedBy({ ...inFlight, shape })
+    return new ClosedRange({ ...inFlight, shape })
   }
 
   /** Counts new entries, or returns how long the open range may wait for more. */
@@ -145,7 +145,7 @@ export class ObjectDispatcher implements Dispatcher {
     const inFlight = { first, last, shape, detail: '' }
     await journal.recordInFlight(sink.name, inFlight)
     this.#open = new OpenRange()
-    this.#closed = closedBy(inFlight)
+    this.#closed = new ClosedRange(inFlight)
     return 'worked'
   }
 
@@ -214,29 +214,21 @@ interface WaitingObject {
 }
 
 /** Its in-flight record is in the journal. */
-interface ClosedRange {
+class ClosedRange {
   readonly inFlight: InFlight
-  readonly groups: Groups
+  readonly groups = new Groups()
   /** on the disk, to be uploaded; failed ones stay */
-  readonly waiting: WaitingObject[]
-  readonly done: Set<ObjectGroup>
-  readonly stored: StoredObject[]
-  readonly contents: Contents[]
+  readonly waiting: WaitingObject[] = []
+  readonly done = new Set<ObjectGroup>()
+  readonly stored: StoredObject[] = []
+  readonly contents: Contents[] = []
   /** of the last pass, which read every entry of the range */
-  accounts: DayAccountSums
+  accounts = new DayAccountSums()
   /** the last pass found no group that is not done or waiting */
-  complete: boolean
-}
+  complete = false
 
-function closedBy(inFlight: InFlight): ClosedRange {
-  const lists = { waiting: [], stored: [], contents: [] }
-  return {
-    inFlight,
-    groups: new Groups(),
-    ...lists,
-    done: new Set(),
-    accounts: new DayAccountSums(),
-    complete: false,
+  constructor(inFlight: InFlight) {
+    this.inFlight = inFlight
   }
 }
 
@@ -357,34 +349,19 @@ export class OpenRange {
 /** The contents of one object while it is written. @internal for tests */
 export class Contents {
   readonly delays = new Delays()
-  readonly #group: ObjectGroup
-  #count = 0
-  #first: Seq = 0
-  #last: Seq = 0
-  #firstAtUs = NaN
-  #lastAtUs = NaN
+  readonly whole: { -readonly [Key in keyof ObjectContent]: ObjectContent[Key] }
 
   constructor(group: ObjectGroup) {
-    this.#group = group
+    this.whole = { group, count: 0, first: 0, last: 0, firstAtUs: NaN, lastAtUs: NaN }
   }
 
   add(seq: Seq, atUs: number, nowMs: number): void {
-    if (this.#count++ === 0) this.#first = seq
-    this.#last = seq
-    if (!(atUs >= this.#firstAtUs)) this.#firstAtUs = Number.isNaN(atUs) ? this.#firstAtUs : atUs
-    if (!(atUs <= this.#lastAtUs)) this.#lastAtUs = Number.isNaN(atUs) ? this.#lastAtUs : atUs
+    const { whole } = this
+    if (whole.count++ === 0) whole.first = seq
+    whole.last = seq
+    if (!(atUs >= whole.firstAtUs) && !Number.isNaN(atUs)) whole.firstAtUs = atUs
+    if (!(atUs <= whole.lastAtUs) && !Number.isNaN(atUs)) whole.lastAtUs = atUs
     this.delays.add(atUs, nowMs)
-  }
-
-  get whole(): ObjectContent {
-    return {
-      group: this.#group,
-      count: this.#count,
-      first: this.#first,
-      last: this.#last,
-      firstAtUs: this.#firstAtUs,
-      lastAtUs: this.#lastAtUs,
-    }
   }
 }
 
