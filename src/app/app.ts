@@ -79,7 +79,7 @@ export async function openApp(
   // After taking the journal's lock: no other process delivers from it.
   await clearLeftovers(config, environment, mode)
   const metrics = openMetrics({ version: environment.version, processMetrics: !mode.shard })
-  const registry = registryOf({ config, environment, mode, journal, metrics }, () => ({ readings, jobs }))
+  const registry = registryOf({ config, environment, mode, journal }, metrics, () => ({ readings, jobs }))
   const taps = new Taps(environment.clock)
   const instance = await instanceOf(journal, environment)
   const parts = { config, environment, mode, journal, registry, instance, taps }
@@ -134,19 +134,11 @@ export async function registerSinks(
   }
 }
 
-interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'> {
-  readonly metrics: Metrics
-}
-
-/** The values that the status registry queries. They depend on it, so they are set later. */
-interface RegistryQueries {
-  readonly readings: readonly Reading[]
-  readonly jobs: StreamJobs
-}
-
+/** `later`: what the status registry queries, which depends on it. */
 function registryOf(
-  { config, environment, mode, journal, metrics }: RegistryParts,
-  queries: () => RegistryQueries,
+  { config, environment, mode, journal }: Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'>,
+  metrics: Metrics,
+  later: () => { readonly readings: readonly Reading[]; readonly jobs: StreamJobs },
 ): StatusRegistry {
   // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
@@ -158,13 +150,13 @@ function registryOf(
     journalStats: () => journal.stats(),
     journalPath: mode.shard ? undefined : resolve(config.journal.path),
     secrets: () => secrets,
-    rateLimiter: (name) => {
-      const { readings } = queries()
-      return readings.find(({ workspace }) => workspace === name)?.rateLimiters() ?? []
-    },
-    backfills: () => queries().jobs.list('backfill').map(backfillStatusOf),
+    rateLimiter: (name) =>
+      later()
+        .readings.find(({ workspace }) => workspace === name)
+        ?.rateLimiters() ?? [],
+    backfills: () => later().jobs.list('backfill').map(backfillStatusOf),
     replays: () =>
-      queries()
+      later()
         .jobs.list('replay')
         .flatMap((job) => replayStatusOf(job) ?? []),
   })

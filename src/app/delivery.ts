@@ -237,16 +237,11 @@ function hostOf(config: Config, workspace: string): string {
 
 const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
-interface Around {
-  readonly state: State
-  readonly clock: Pick<Clock, 'now'>
-}
-
 /** @internal for tests */
 export function sinkWarningsOf(
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
-  { state, clock }: Around,
+  { state, clock }: { readonly state: State; readonly clock: Pick<Clock, 'now'> },
 ) {
   const show = (code: SinkWarning, message: string, sinceAt: number) =>
     registry.warn({ code, about: sink }, message, { sinceAt, untilAt: sinceAt + DAY_MS })

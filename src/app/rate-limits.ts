@@ -43,10 +43,6 @@ type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
 const ALL = 100_000
 
-function unlessFull(error: unknown): void {
-  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
-}
-
 export class RateLimiters {
   readonly #workspaces: readonly Asking[]
   readonly #options: RateLimitersOptions
@@ -187,6 +183,8 @@ export class RateLimiters {
       .filter(({ name, value }) => !known.some((entry) => entry.name === name && entry.value === value))
     if (drop.length + put.length === 0) return
     // A failed write is repeated at the next start: a full disk must not prevent the start.
-    await state.change({ drop, put }).catch(unlessFull)
+    await state.change({ drop, put }).catch((error: unknown) => {
+      if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
+    })
   }
 }

@@ -4,13 +4,13 @@ import { Tether } from '../core/abort.ts'
 import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'
 import type { Entries } from '../contracts/entries.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import type { DeadLetters, HasState, Totals } from '../contracts/journal.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
-import { FailureBackoff } from '../core/backoff.ts'
+import { FailureBackoff, backoffMs } from '../core/backoff.ts'
 import { awaited, CanaryStore, acknowledgedBy, stageOf } from './round.ts'
-import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
+import { Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
 import { traceIn } from './traces.ts'
 import type { TraceSource } from './traces.ts'
@@ -19,6 +19,7 @@ import type { TraceSource } from './traces.ts'
 const CHECK_MS = 1_000
 /** Until a source has caught up, its trace would come after everything left to read. */
 const NOT_READY_MS = 30_000
+const RETRY_BASE_MS = 60_000
 /** How far an event's own time may differ from its prompt: whole seconds, and a slow server. */
 const BEFORE_MS = 5_000
 const AFTER_MS = 60_000
@@ -118,11 +119,25 @@ export class Canary {
         if (waitMs > 0) await this.#rest(waitMs, signal)
       } catch (error) {
         if (stopped()) return
-        const delayMs = delayAfter(error, this.#options, this.#failures)
+        const delayMs = this.#delayAfter(error)
         const isBlocked = error instanceof ConnectorError && error.action === 'block'
         await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
       }
     }
+  }
+
+  /** Logs why no prompt was sent; returns how long to wait. Throws what waiting cannot fix. */
+  #delayAfter(error: unknown): number {
+    if (!isRetried(error)) throw error
+    const { log, reporter, random, intervalMs } = this.#options
+    const { count, logDue } = this.#failures.next(error)
+    const { code, message, action } = error
+    if (logDue)
+      log.warn('The canary prompt failed and will be retried', { code, error: message, attempt: count })
+    const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
+    const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
+    reporter.state(action === 'block' ? 'blocked' : 'failing', error, delayMs)
+    return delayMs
   }
 
   async #rest(ms: number, signal: AbortSignal): Promise<void> {

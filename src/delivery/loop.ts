@@ -85,11 +85,7 @@ function delayAfter(
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const BLOCKED = { baseMs: 10_000, capMs: 60_000 }
 
-function retryDelayMs(
-  { action, retryAfterMs = 0 }: ConnectorError,
-  count: number,
-  random: Random,
-): number {
+function retryDelayMs({ action, retryAfterMs = 0 }: ConnectorError, count: number, random: Random): number {
   // A blocked sink needs a person, so a retry hint is not trusted for long.
   if (action === 'block')
     return Math.max(Math.min(retryAfterMs, BLOCKED.capMs), backoffMs(count, BLOCKED, random))

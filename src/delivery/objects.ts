@@ -1,7 +1,7 @@
 // Delivery in objects, with the journal as the spool. A range is counted while it grows, closed by
 // its in-flight record, written to disk, stored object by object, and acknowledged as one.
 import { perStream } from '../contracts/journal.ts'
-import type { Batch, InFlight, DeliveryQueue, ChunkSlice, Shared, StateEntry } from '../contracts/journal.ts'
+import type { Batch, InFlight, ChunkSlice, Shared, StateEntry } from '../contracts/journal.ts'
 import type {
   Evidence,
   EvidenceState,
@@ -15,11 +15,10 @@ import type {
 } from '../contracts/sink.ts'
 import { ByteWriter } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
-import type { Clock } from '../core/clock.ts'
 import type { Seq } from '../core/sequence.ts'
 import { DAY_MS, dayText } from '../core/time.ts'
 import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
-import type { Framing, ReservedBatch, ShareOptions } from './loader.ts'
+import type { Framing, ReservedBatch } from './loader.ts'
 import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
@@ -243,14 +242,9 @@ async function writeAnew(closed: ClosedRange): Promise<void> {
 /** Bytes read from the journal at a time: a range may be far larger than the memory budget. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 
-interface PieceOptions extends ShareOptions {
-  readonly journal: DeliveryQueue
-  readonly sink: { readonly name: string }
-}
-
 /** The oldest entries behind `after`; undefined: there are none. Rejects when `signal` aborts. */
 function takePiece(
-  options: PieceOptions,
+  options: ObjectDispatcherOptions,
   after: Seq | undefined,
   maxEntries: number,
   signal: AbortSignal,
@@ -371,12 +365,6 @@ export class Contents {
 /** Objects written in one pass: each has a compressor. */
 const LOT = 8
 
-interface WritingOptions extends ShareOptions {
-  readonly sink: Pick<ObjectSink, 'name' | 'open'>
-  readonly journal: DeliveryQueue
-  readonly clock: Clock
-}
-
 interface Writing {
   readonly object: OpenObject
   readonly contents: Contents
@@ -385,7 +373,7 @@ interface Writing {
 
 /** Writes up to one pass of its objects to disk, ready for upload. */
 async function writeLot(
-  options: WritingOptions,
+  options: ObjectDispatcherOptions,
   framing: Framing,
   closed: ClosedRange,
   signal: AbortSignal,
@@ -412,7 +400,7 @@ async function writeLot(
 }
 
 async function pieceOf(
-  options: WritingOptions,
+  options: ObjectDispatcherOptions,
   after: Seq,
   last: Seq,
   signal: AbortSignal,
@@ -427,12 +415,12 @@ async function pieceOf(
 class Lot {
   /** Some groups did not fit into this pass. */
   more = false
-  readonly #options: WritingOptions
+  readonly #options: ObjectDispatcherOptions
   readonly #framing: Framing
   readonly #closed: ClosedRange
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, closed: ClosedRange) {
+  constructor(options: ObjectDispatcherOptions, framing: Framing, closed: ClosedRange) {
     this.#options = options
     this.#framing = framing
     this.#closed = closed

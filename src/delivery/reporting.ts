@@ -4,16 +4,11 @@ import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import { LogThrottle } from '../core/backoff.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Log } from '../core/log.ts'
 import type { Seq } from '../core/sequence.ts'
 import { MINUTE_MS, epochDay } from '../core/time.ts'
+import type { LoopOptions } from './loop.ts'
 
-interface Listeners {
-  readonly log: Log
-  readonly reporter: SinkReporter
-  readonly clock: Clock
-}
+type Listeners = Pick<LoopOptions, 'log' | 'reporter' | 'clock'>
 
 interface AckedBatch {
   /** own times of the accepted entries, µs */

@@ -280,18 +280,13 @@ const CHECK_MS = 1
 /** A stalled sink, or one that collects for an object, costs a page at most this many checks. */
 const MAX_CHECKS = 25
 
-interface Backpressure {
-  readonly journal: HasPressure
-  readonly clock: Clock
-}
-
 /**
  * Await after each stored part. Measured on drains without a limit: 7 % less CPU time. Ends when
  * `signal` aborts.
  * @internal for tests
  */
 export async function yieldToDeliveries(
-  { journal, clock }: Backpressure,
+  { journal, clock }: { readonly journal: HasPressure; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<void> {
   for (let check = 0; check < MAX_CHECKS && !signal.aborted; check++) {

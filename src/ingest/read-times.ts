@@ -17,18 +17,13 @@ export interface ReadTimes {
   recall(): Promise<void>
 }
 
-interface Around {
-  readonly state: State
-  readonly clock: Pick<Clock, 'now'>
-}
-
 /** Times, epoch ms; two for reads: `read caught-up`. */
 const FORMAT = /^\d{1,16}( \d{1,16})?$/
 
 export function openReadTimes(
   { workspace, source }: Stream,
   reporter: StreamReporter,
-  { state, clock }: Around,
+  { state, clock }: { readonly state: State; readonly clock: Pick<Clock, 'now'> },
 ): ReadTimes {
   const name = `${workspace}:${source}`
   const [reads, gapsAt] = [state.scope('read'), state.scope('gap')]
