@@ -67,7 +67,6 @@ export class Access {
     this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), onDifference)
   }
 
-  /** A client whose requests count for the given source. */
   client(source: SourceName, reporter: StreamReporter, memory?: MemoryBudget): Client {
     const { environment, instance, budgets } = this.shared
     const area = areaOf[source]
@@ -83,10 +82,7 @@ export class Access {
     })
   }
 
-  /**
-   * What a job of this source waits for if the rate limiter has no permit: the end of a 429, or its
-   * share; and why, as text.
-   */
+  /** For a job without a permit: whether a 429 is waited out or its share of the limit, as text too. */
   rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
     const area = areaOf[source]
     const { used, limitedUntil } = this.#rateLimiter(area)
@@ -210,12 +206,7 @@ export interface SharedWithSinks extends Shared {
 /** A smaller difference does not affect requests by time. */
 const APART_MS = 10 * MINUTE_MS
 
-/**
- * Passes every call on. Logs the difference once, and once more when the clocks agree again; with
- * each answer `onDifference` gets the ms by which this clock is ahead while they differ, otherwise
- * undefined.
- * @internal for tests
- */
+/** With each answer: by how many ms this clock is ahead, or undefined. @internal for tests */
 export function warningOfClocks(
   send: Transport,
   clock: Pick<Clock, 'now'>,

@@ -46,29 +46,18 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
-  /** The comparisons of reconcile. */
   readonly comparing: Comparing
-  /**
-   * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
-   * `once`, `singleRun` reports when to call it.
-   */
+  /** Rejects with errors that must stop the process. Resolves after `stop`, also with `once`. */
   run(): Promise<void>
   singleRun(): SingleRun
-  /** The journal answers. */
   alive(): Promise<boolean>
-  /**
-   * Stops reading and sending and closes the journal, within 8 s even if parts hang. May be called
-   * more than once.
-   */
+  /** Within 8 s even if parts hang. May be called more than once. */
   stop(): Promise<void>
 }
 
 type Open = (options: JournalOptions) => Promise<Journal>
 
-/**
- * Throws ConnectorError if the journal cannot be opened. `open` is for another journal
- * implementation, or tests.
- */
+/** Throws ConnectorError if the journal cannot be opened, by `open`. */
 export async function openApp(
   config: Config,
   environment: Environment,
@@ -162,7 +151,6 @@ function registryOf(
   })
 }
 
-/** The readers of each workspace, with the rate limiters that they share. */
 async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<readonly Reading[]> {
   const { config, environment, mode, journal } = parts
   const { clock, random } = environment
@@ -193,10 +181,7 @@ async function isAlive({ state }: HasState, clock: Clock): Promise<boolean> {
   }
 }
 
-/**
- * The instance id, which distinguishes it from others that read the same workspace: constant as
- * long as the journal exists.
- */
+/** Tells it apart from others that read the same workspace: constant as long as the journal exists. */
 async function instanceOf({ state }: HasState, { random }: Environment): Promise<string> {
   return (await state.get('instance')) ?? state.putIfAbsent('instance', randomDigits(random, 24))
 }
@@ -215,7 +200,6 @@ const CLOSE_MS = 1_000
 
 interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
-  /** of all readers */
   readonly readers: readonly Reader[]
   readonly sinkDeliveries: readonly SinkDelivery[]
   readonly jobs: StreamJobs

@@ -51,7 +51,6 @@ export interface SinkDelivery extends LoopOptions {
   close(): Promise<void>
 }
 
-/** Which reads are still to come. */
 export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, coming: Coming): SinkDelivery {
@@ -115,10 +114,7 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/**
- * Encoding fingerprint: hash of the settings that shape a line. Equal hashes, equal bytes.
- * @internal for tests
- */
+/** Of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
 export const lineFingerprint = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
@@ -292,10 +288,7 @@ export async function retryWantedDeadLetters(
   return { count, left: [...left.values()] }
 }
 
-/**
- * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
- * the sink has a deny rule.
- */
+/** As the sink's dispatcher decides, in the same order. Reads bytes only for a deny rule. */
 function whyOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined

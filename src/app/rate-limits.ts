@@ -60,16 +60,12 @@ export class RateLimiters {
     for (const workspace of workspaces) this.#keysOf(workspace)
   }
 
-  /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
     const names = sharingKey(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 
-  /**
-   * Loads the limiters requested so far: each then includes requests of an earlier process, or from
-   * before a reload.
-   */
+  /** Each then includes requests of an earlier process, or from before a reload. */
   async load(): Promise<void> {
     const { state, clock } = this.#options
     for (const workspace of this.#workspaces) {
@@ -82,10 +78,7 @@ export class RateLimiters {
     await this.#tidy()
   }
 
-  /**
-   * Counts this workspace's requests to one area, with its current key; with several keys the
-   * lowest limit applies.
-   */
+  /** By its current key; with several keys the lowest limit applies. */
   of(workspace: Asking, area: Area): RateLimiting {
     this.#requested.push([workspace, area])
     return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
@@ -120,10 +113,7 @@ export class RateLimiters {
     this.#addUser(workspace, key)
   }
 
-  /**
-   * The key's limiter stays unchanged: the key may be used again, and requests may still wait
-   * there, under the limit of its last user.
-   */
+  /** Its limiter stays: the key may be used again, and requests may still wait there. */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
     const users = this.#users.get(key)

@@ -109,7 +109,6 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   }
 }
 
-/** Shared by live reading and jobs of a source. */
 function liveOf({ source: { stream }, log, reporter, wanted, reads, keyWait }: Reader) {
   return { stream, log, reporter, wanted, reads, keyWait }
 }
@@ -184,10 +183,7 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
 // The canary of one workspace, built from its part of the configuration: how it prompts, where its
 // traces are searched, and how the readers pass it the entries read.
 
-/**
- * Added to three times the slowest source's interval and the longest wait of a sink: allows for a
- * busy minute, a restart, a slow receiver.
- */
+/** For a busy minute, a restart, a slow receiver. */
 const TRACE_SLACK_MS = 3_600_000
 
 interface Probe {

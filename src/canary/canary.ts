@@ -34,10 +34,7 @@ export interface CanaryQuestion {
 export interface CanaryOptions extends JudgeOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /**
-   * Resolves when the answer is complete, with the server's clock (epoch ms) if it sent one. Throws
-   * ConnectorError.
-   */
+  /** Resolves to the server's clock (epoch ms), if it sent one. Throws ConnectorError. */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
   /** all sources have caught up, except those that cannot read */
   readonly ready: () => Promise<boolean>
@@ -65,10 +62,7 @@ export class Canary {
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
-  /**
-   * Entries that landed or were known already; none of them is after `last` in the journal. Never
-   * waits or throws.
-   */
+  /** Landed, or known already; none is after `last` in the journal. Never waits or throws. */
   notice(source: TraceSource, entries: Entries, last: Seq): void {
     const memory = this.#memory
     const round = memory?.round
@@ -85,10 +79,7 @@ export class Canary {
     this.#wake()
   }
 
-  /**
-   * Prompts when due and checks the traces of the last prompt; returns the ms until the next call.
-   * Throws ConnectorError.
-   */
+  /** Returns the ms until the next call. Throws ConnectorError. */
   async step(signal: AbortSignal): Promise<number> {
     this.#noticed = false
     const memory = (this.#memory ??= await this.#load())
@@ -109,7 +100,7 @@ export class Canary {
     return isDue ? NOT_READY_MS : waitMs
   }
 
-  /** Runs until `signal` aborts. Throws only errors that end all loops. */
+  /** Throws only errors that end all loops. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted

@@ -11,7 +11,6 @@ import type { TraceSource } from './traces.ts'
 export interface JudgeOptions {
   /** a trace that has not arrived this long after its prompt is missing */
   readonly boundMs: number
-  /** the enabled sources */
   readonly sources: readonly TraceSource[]
   /** the sinks that receive a trace, each with the source of the trace it must receive */
   readonly sinks: readonly Destination[]
@@ -66,7 +65,6 @@ export class Judge {
     }
   }
 
-  /** Records when the round is over. */
   judge(memory: CanaryMemory, round: Round): void {
     const { clock, reporter, log, boundMs } = this.#options
     const now = clock.now()

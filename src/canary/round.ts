@@ -74,7 +74,6 @@ export class CanaryStore {
 /** Dead letters examined per step. */
 const PAGE = 1_000
 
-/** A sink and the source of the trace that it must receive. */
 export interface Destination {
   readonly name: string
   readonly source: TraceSource
@@ -92,10 +91,7 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
   })
 }
 
-/**
- * The sinks that have acknowledged their trace by now; those that rejected it for good are recorded
- * in the round.
- */
+/** Records in the round the sinks that rejected it for good. */
 export async function acknowledgedBy(
   round: Round,
   sinks: readonly Destination[],
@@ -131,7 +127,6 @@ export const stageOf = {
   'history.query': 'query',
 } as const satisfies Record<TraceSource, CanaryTrace['stage']>
 
-/** The places for an answered prompt. */
 export function stagesOf(
   sources: readonly TraceSource[],
   sinks: readonly Destination[],

@@ -16,10 +16,7 @@ export const isTraceSource = (source: SourceName): source is TraceSource =>
 
 /** Spec §2.2. */
 export const PROMPT_TYPE = 'api:create_query'
-/**
- * A query event this far from its prompt belongs to another one, even with clock differences: its
- * text is not searched.
- */
+/** A query event this far from its prompt is another's, even with clock differences: not searched. */
 const FAR_US = 2 * DAY_US
 
 interface Sought {

@@ -113,10 +113,7 @@ function closing(server: Server): Promise<void> {
   })
 }
 
-/**
- * The journal must be open. If the socket cannot be created, that is logged and the daemon runs
- * without it: delivery matters more than commands.
- */
+/** Without a socket, which is logged, the daemon runs on: delivery matters more than commands. */
 export async function openControl(options: ControlOptions): Promise<Control> {
   const { journalPath, log } = options
   const without: Control = { close: () => Promise.resolve() }

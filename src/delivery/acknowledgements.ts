@@ -76,7 +76,6 @@ export class Unconfirmed {
     this.#add({ inFlight, times: loaded.times.slice(), accounts }, confirmation, signal)
   }
 
-  /** Acknowledges a confirmed batch. */
   async ack(batch: UnconfirmedBatch): Promise<void> {
     const { journal, sink } = this.#options
     const { inFlight, times, accounts } = batch
@@ -112,10 +111,7 @@ export class Unconfirmed {
     return expired
   }
 
-  /**
-   * Resolves when one has a result, after `withinMs`, or when `signal` aborts; with `orMore` also
-   * when new entries may have arrived.
-   */
+  /** Until one has a result or `withinMs` is over; with `orMore`, or new entries may have arrived. */
   async wait(withinMs: number, signal: AbortSignal, orMore = false): Promise<void> {
     const { journal, sink, clock } = this.#options
     const tether = new Tether(signal)
@@ -147,10 +143,7 @@ export class Unconfirmed {
   }
 }
 
-/**
- * The results of a batch whose lines get them in several tries. Kept in memory only: after a crash
- * the whole batch is sent again.
- */
+/** For a batch whose lines get results in several tries; after a crash all of it is sent again. */
 export class LineResults {
   readonly #seqs: Float64Array
   readonly #times: Float64Array
@@ -232,10 +225,7 @@ interface TakenBatch {
   readonly accounts: readonly DayAccount[]
 }
 
-/**
- * The taken part of the batch, which keeps its in-flight record until it is confirmed, and the part
- * rejected after it, if there is one.
- */
+/** The taken part keeps its in-flight record until it is confirmed. */
 function takenOf(
   sink: string,
   inFlight: InFlight,

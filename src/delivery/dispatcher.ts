@@ -70,10 +70,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
-  /**
-   * One step: sends one batch and acknowledges what the receiver answered for. Throws
-   * ConnectorError if nothing could be acknowledged; the next call sends the same batch again.
-   */
+  /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same batch again. */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#recordAnswer(this.#answered, signal)
     for (const inFlight of await this.#leftInFlight.resume(signal)) this.#sendAgain(inFlight)
@@ -132,7 +129,6 @@ export class BatchDispatcher implements Dispatcher {
     return this.#halving.isUnderWay || this.#rejectionRun.isTooLong
   }
 
-  /** Throws what the sink throws. */
   async #inFlightOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<InFlight> {
     const { sink, shape } = this.#options
     return { first, last, shape, detail: (await sink.prepare?.(lines, signal)) ?? '' }
@@ -333,7 +329,7 @@ class Prefetch {
     return loaded
   }
 
-  /** Drops the batch: it is framed again when it is its turn. */
+  /** It is framed again when it is its turn. */
   drop(): void {
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)
@@ -365,7 +361,6 @@ class Halving {
     return undefined
   }
 
-  /** A batch was acknowledged. */
   widen(): void {
     const twice = this.maxEntries * 2
     this.maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
@@ -446,7 +441,6 @@ export class RejectionRun {
     this.#sink = sink
   }
 
-  /** Call once per answer. */
   count({ acknowledged, rejected, retry }: Outcome): void {
     const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
     const again = new Set(retry?.indices)

@@ -52,10 +52,7 @@ export class Loader {
     this.#framing = framingOf(options)
   }
 
-  /**
-   * The oldest entries that are neither acknowledged nor in flight, or the ms to wait for more. The
-   * caller must `free` the result.
-   */
+  /** Neither acknowledged nor in flight; or the ms to wait for more. Call `free` for the result. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
     const taken = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
@@ -104,10 +101,7 @@ export class Loader {
     return journal.pressure().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /**
-   * The whole range, regardless of the current limits: the batch of an in-flight record. `only`:
-   * just these of its lines.
-   */
+  /** The range of an in-flight record, whatever the limits are now. `only`: just these of its lines. */
   async reload(
     { first, last }: SequenceRange,
     signal: AbortSignal,

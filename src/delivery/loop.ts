@@ -66,7 +66,7 @@ const BLOCKED_TEXT =
 
 const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
 
-/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
+/** Returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: LoopOptions,
   error: unknown,
@@ -97,10 +97,7 @@ function retryDelayMs({ action, retryAfterMs = 0 }: ConnectorError, count: numbe
 
 const probeTexts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
 
-/**
- * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
- * end all loops.
- */
+/** Until it is ready, or a delivery is over. Throws only errors that end all loops. */
 export async function probe(
   { sink, reporter, log, clock, random }: LoopOptions,
   signal: AbortSignal,
@@ -139,17 +136,11 @@ export type StepResult = 'worked' | 'unproven' | number
 export interface Dispatcher {
   /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same again. */
   step(signal: AbortSignal): Promise<StepResult>
-  /**
-   * ms until collected entries are sent, as of the last step; undefined: nothing is collected.
-   * Absent: never collects.
-   */
+  /** ms until collected entries are sent, as of the last step; undefined: nothing is collected. */
   readonly collectsForMs?: number | undefined
   /** True while other work than pending entries is left, such as manifests. Absent: never. */
   readonly unfinished?: boolean
-  /**
-   * At a stop, after the last step: records answers that still arrive, until none can or `signal`
-   * aborts. Absent: there are none.
-   */
+  /** At a stop: records answers until none can arrive or `signal` aborts. Absent: there are none. */
   awaitConfirmations?(signal: AbortSignal): Promise<void>
 }
 

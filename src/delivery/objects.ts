@@ -411,7 +411,6 @@ async function pieceOf(
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
-/** The objects that one pass writes. */
 class Lot {
   /** Some groups did not fit into this pass. */
   more = false
@@ -476,7 +475,6 @@ class Lot {
   }
 }
 
-/** Writes the framed lines of one piece to disk. */
 async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())

@@ -28,10 +28,7 @@ export interface Policy {
   readonly shapes: readonly string[]
 }
 
-/**
- * The policy as `open` returns it. If it needs a key that is not available yet, each step tries
- * again and throws the error until it is.
- */
+/** Without a key that it needs, each step tries again and throws the error. */
 export function openAfterKeys(
   settings: PolicySettings,
   read: (path: string) => string,

@@ -31,10 +31,7 @@ export class Taps {
     return observerOf(readers)
   }
 
-  /**
-   * The next lines that the sink takes, at most `limit`; fewer if `waitMs` ends first. Throws
-   * ConnectorError `misconfigured` if the configuration does not allow it.
-   */
+  /** Fewer than `limit` if `waitMs` ends first. Throws `misconfigured` if tap is not allowed. */
   async next(name: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]> {
     const readers = this.#readers.get(name)
     if (!readers)

@@ -171,7 +171,6 @@ const jobColumns = ['State', 'From', 'To', 'Progress']
 
 type JobStatus = Omit<BackfillStatus, 'new_entries'>
 
-/** Why it is waiting now. */
 function jobNote({ waits_for, wait_reason, error }: JobStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
@@ -182,7 +181,6 @@ function jobNote({ waits_for, wait_reason, error }: JobStatus) {
     : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
 }
 
-/** State, span and progress of a job. */
 function jobCells({ from, to, state, progress }: JobStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failing: 'bad' }[state]
   return [
