@@ -104,8 +104,8 @@ export class Access {
   reader(
     name: SourceName,
     intervalMs: number,
-    wanted: (type: string) => boolean,
     open: (common: SourceOptions) => Source,
+    wanted: (type: string) => boolean = () => true,
   ): Reader {
     const { environment, journal, registry, mode, config } = this.shared
     const { clock, random } = environment

@@ -27,6 +27,7 @@ import { HistorySource } from '../sources/history/history.ts'
 import type { HistoryKind } from '../sources/history/history.ts'
 import { HistoryRange, openRangeCursor, unreadOf } from '../sources/history/range.ts'
 import type { Client } from '../sources/http/client.ts'
+import type { SourceOptions } from '../sources/shared.ts'
 import { VaultSource } from '../sources/vault/vault.ts'
 import { Access } from './access.ts'
 import type { Reader, Shared, SharedWithReaders } from './access.ts'
@@ -80,8 +81,8 @@ function auditReader(
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.dedup_retention
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
-  return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
-    return new AuditSource({
+  const open = (common: SourceOptions) =>
+    new AuditSource({
       ...common,
       activity: audit.activity,
       intervalMs: audit.interval,
@@ -92,7 +93,7 @@ function auditReader(
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
       sentTimes,
     })
-  })
+  return access.reader('audit', intervalMs, open, globFilter(audit.types))
 }
 
 function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
@@ -123,23 +124,18 @@ function historyReader(
   history: NonNullable<WorkspaceConfig['history']>,
   kind: HistoryKind,
 ): Reader {
-  return access.reader(
-    `history.${kind}`,
-    history.interval,
-    () => true,
-    (common) => {
-      return new HistorySource({
-        ...common,
-        kind,
-        version: history.version,
-        v1Until: history.v1_until,
-        intervalMs: history.interval,
-        start: history.start,
-        lookbackMs: history.lookback,
-        keepKeysMs: access.shared.config.journal.dedup_retention,
-      })
-    },
-  )
+  const open = (common: SourceOptions) =>
+    new HistorySource({
+      ...common,
+      kind,
+      version: history.version,
+      v1Until: history.v1_until,
+      intervalMs: history.interval,
+      start: history.start,
+      lookbackMs: history.lookback,
+      keepKeysMs: access.shared.config.journal.dedup_retention,
+    })
+  return access.reader(`history.${kind}`, history.interval, open)
 }
 
 function historyRange(
@@ -172,12 +168,8 @@ function historyRange(
 }
 
 function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['vault']>): Reader {
-  return access.reader(
-    'vault.projects',
-    interval,
-    () => true,
-    (common) => new VaultSource({ ...common, intervalMs: interval }),
-  )
+  const open = (common: SourceOptions) => new VaultSource({ ...common, intervalMs: interval })
+  return access.reader('vault.projects', interval, open)
 }
 
 // The canary of one workspace, built from its part of the configuration: how it prompts, where its

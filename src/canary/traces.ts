@@ -84,18 +84,6 @@ function traceAt(
 /** `last`: none of the entries is after it in the journal. Must not wait. */
 type Notice = (entries: Entries, last: Seq) => void
 
-/**
- * Entries are foreign data: an observer may throw on one, and reading must continue. A trace missed
- * this way is reported as missing.
- */
-function notify(notice: Notice, entries: Entries, last: Seq): void {
-  try {
-    notice(entries, last)
-  } catch {
-    // The cause is content, so no detail may be logged.
-  }
-}
-
 export function noticed(source: Source, notice: Notice): Source {
   return {
     stream: source.stream,
@@ -105,7 +93,12 @@ export function noticed(source: Source, notice: Notice): Source {
       try {
         for (let next = await parts.next(); !next.done;) {
           const appended = yield next.value
-          if (appended.last !== undefined) notify(notice, next.value.entries, appended.last)
+          try {
+            if (appended.last !== undefined) notice(next.value.entries, appended.last)
+          } catch {
+            // Entries are foreign data, and reading must continue: a trace missed this way is reported
+            // as missing. The cause is content, so no detail may be logged.
+          }
           next = await parts.next(appended)
         }
       } finally {

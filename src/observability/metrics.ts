@@ -140,29 +140,7 @@ export type SourceMetrics = ReturnType<typeof sourceMetrics>
 export type SinkMetrics = ReturnType<typeof sinkMetrics>
 export type CanaryMetrics = ReturnType<typeof canaryMetrics>
 
-export interface Metrics {
-  readonly contentType: string
-  readonly source: SourceMetrics
-  readonly sink: SinkMetrics
-  readonly journal: ReturnType<typeof journalMetrics>
-  readonly warnings: Gauge
-  readonly canary: CanaryMetrics
-  readonly backfill: ReturnType<typeof jobMetrics>
-  readonly replay: ReturnType<typeof jobMetrics>
-  /** Adds them: call once. */
-  shards(): ShardMetrics
-  /** Called before each scrape, to update the gauges. */
-  onScrape(refresh: () => void): void
-  /** Not for a reload that succeeds: it opens new metrics, which start at 0. */
-  configReloaded(successful: boolean): void
-  /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
-  configTaken(at: number): void
-  /** All series in the text format. */
-  render(): Promise<string>
-  /** The same as values, for `mergedMetrics`. */
-  values(): Promise<MetricValues>
-}
-
+export type Metrics = ReturnType<typeof openMetrics>
 export type MetricValues = readonly MetricObjectWithValues<MetricValue<string>>[]
 
 interface MetricsOptions {
@@ -171,7 +149,7 @@ interface MetricsOptions {
   readonly processMetrics?: boolean
 }
 
-export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions): Metrics {
+export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions) {
   const registry = new Registry()
   const make = makers(registry)
   if (ofProcess) for (const metric of processMetrics()) registry.registerMetric(metric)
@@ -200,11 +178,16 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
     canary: canaryMetrics(registry),
     backfill: jobMetrics(registry, 'backfill', 'backfills'),
     replay: jobMetrics(registry, 'replay', 'replays from the API'),
+    /** Adds them: call once. */
     shards: () => shardMetrics(registry),
-    onScrape: (each) => void refreshers.push(each),
-    configReloaded: (successful) => reload.set(successful ? 1 : 0),
-    configTaken: (at) => taken.set(at / 1000),
-    async render() {
+    /** Called before each scrape, to update the gauges. */
+    onScrape: (each: () => void) => void refreshers.push(each),
+    /** Not for a reload that succeeds: it opens new metrics, which start at 0. */
+    configReloaded: (successful: boolean) => reload.set(successful ? 1 : 0),
+    /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
+    configTaken: (at: number) => taken.set(at / 1000),
+    /** All series in the text format. */
+    async render(): Promise<string> {
       refresh()
       // Yields between metrics: a hundred workspaces have ten thousand series.
       const texts: string[] = []
@@ -214,7 +197,8 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
       }
       return `${texts.join('\n\n')}\n`
     },
-    async values() {
+    /** The same as values, for `mergedMetrics`. */
+    async values(): Promise<MetricValues> {
       refresh()
       return await registry.getMetricsAsJSON()
     },

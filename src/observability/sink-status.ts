@@ -10,7 +10,7 @@ import { Condition, tryAt } from './condition.ts'
 import { reasonLabel, sinkOutcomes } from './metrics.ts'
 import type { SinkMetrics } from './metrics.ts'
 import type { Recent } from './recent.ts'
-import { isoOrNull } from './source-status.ts'
+import { iso, isoOrNull } from './source-status.ts'
 import type { SinkStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -57,26 +57,29 @@ function unanswered(silentMs: number, now: number): SinkStatus['error'] {
   return {
     code: 'timeout',
     message: `no answer for ${spanText(silentMs / 1000)}, and the request is still open: check the receiver and the network between`,
-    since: new Date(now - silentMs).toISOString(),
+    since: iso(now - silentMs),
   }
 }
 
 /** The reported state, and in addition a receiver that does not answer, which no part reports. */
 function shownOf(
-  { condition: { state, error }, probe, silence, memory }: Seen,
+  { condition: { state, error }, probe, silence, uploadAt }: Seen,
   now: number,
 ): Pick<SinkStatus, 'state' | 'error' | 'next_upload_at'> {
   if (state === 'failing' || state === 'blocked') return { state, error }
   if (probe.error) return { state: probe.state, error: probe.error }
   const silentMs = silence.ms
   if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
-  if (state === 'collecting' && memory.uploadAt !== undefined)
-    return { state, error, next_upload_at: new Date(memory.uploadAt).toISOString() }
+  if (state === 'collecting' && uploadAt !== undefined) return { state, error, next_upload_at: iso(uploadAt) }
   return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
 }
 
 /** The reports of the dispatcher so far. */
-interface Memory {
+interface Seen {
+  readonly condition: Condition<SinkStatus['state']>
+  /** result of probes outside deliveries, until a delivery ends */
+  readonly probe: Condition<SinkStatus['state']>
+  readonly silence: Silence
   /** a delivery has ended */
   tried: boolean
   /** epoch ms: when the collected entries are sent; undefined: nothing is collected */
@@ -89,26 +92,16 @@ interface Memory {
   rejecting: { readonly sinceAt: number; readonly entries: number } | undefined
 }
 
-interface Seen {
-  readonly memory: Memory
-  readonly condition: Condition<SinkStatus['state']>
-  /** result of probes outside deliveries, until a delivery ends */
-  readonly probe: Condition<SinkStatus['state']>
-  readonly silence: Silence
-}
-
 /** Rejected entries do not end a trouble: it began when the last entry was accepted, or before. */
-function rejected({ memory, condition: { error } }: Seen, entries: number, now: number): void {
-  const { sinceAt, entries: before } = memory.rejecting ?? {
-    sinceAt: error ? Date.parse(error.since) : now,
-    entries: 0,
-  }
-  memory.rejecting = { sinceAt, entries: before + entries }
+function rejected(seen: Seen, entries: number, now: number): void {
+  const { error } = seen.condition
+  const sinceAt = seen.rejecting?.sinceAt ?? (error ? Date.parse(error.since) : now)
+  seen.rejecting = { sinceAt, entries: (seen.rejecting?.entries ?? 0) + entries }
 }
 
 function reporterOf(seen: Seen, sink: string, { metrics, clock, recent }: SinkParts): SinkReporter {
   const shown = (error: ConnectorError | undefined) => error && recent.errors.record(sink, error)
-  const { memory, condition, probe, silence } = seen
+  const { condition, probe, silence } = seen
   const delivery = metrics.delivery.labels({ sink })
   return {
     delivering() {
@@ -116,7 +109,7 @@ function reporterOf(seen: Seen, sink: string, { metrics, clock, recent }: SinkPa
       const over = silence.delivering()
       return () => {
         over()
-        memory.tried = true
+        seen.tried = true
         probe.succeed()
         metrics.requestDuration.observe({ sink }, (clock.elapsed() - startedAt) / 1000)
       }
@@ -124,34 +117,34 @@ function reporterOf(seen: Seen, sink: string, { metrics, clock, recent }: SinkPa
     asked: () => silence.asked(),
     active: () => silence.heard(),
     state(state, error, tryInMs) {
-      const sinceAt = memory.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
-      memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
+      const sinceAt = seen.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
+      seen.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
       condition.become(state, shown(error), sinceAt, tryAt(clock, tryInMs))
     },
     probed(error, tryInMs) {
       const fault = shown(error)
       const state = error?.action === 'block' ? 'blocked' : 'failing'
       if (!fault) probe.succeed()
-      else if (!memory.tried) probe.become(state, fault, clock.now(), tryAt(clock, tryInMs))
+      else if (!seen.tried) probe.become(state, fault, clock.now(), tryAt(clock, tryInMs))
     },
-    tried: () => memory.tried,
+    tried: () => seen.tried,
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     acknowledged({ accepted, deadLettered, filtered }) {
-      memory.acceptedEntries += accepted
-      memory.filteredEntries += filtered
+      seen.acceptedEntries += accepted
+      seen.filteredEntries += filtered
       const counts = { accepted, dead_lettered: deadLettered, filtered }
       for (const outcome of sinkOutcomes)
         if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
       if (accepted > 0) recent.lastHour.accepted(accepted)
-      if (accepted > 0) memory.rejecting = undefined
+      if (accepted > 0) seen.rejecting = undefined
       else if (deadLettered > 0) rejected(seen, deadLettered, clock.now())
       // A receiver that rejects entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
     delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
     success() {
-      memory.lastSuccessAt = clock.now()
-      metrics.lastSuccess.set({ sink }, memory.lastSuccessAt / 1000)
+      seen.lastSuccessAt = clock.now()
+      metrics.lastSuccess.set({ sink }, seen.lastSuccessAt / 1000)
       condition.succeed()
       silence.answered()
     },
@@ -168,12 +161,9 @@ interface SinkParts {
 export function openRegistrySink(facts: SinkFacts, parts: SinkParts): RegistrySink {
   const { metrics, clock } = parts
   const { name, type, assurance, lingerMs } = facts
-  const memory: Memory = {
-    ...{ tried: false, uploadAt: undefined },
-    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0, rejecting: undefined },
-  }
   const seen: Seen = {
-    memory,
+    ...{ tried: false, uploadAt: undefined, rejecting: undefined },
+    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 },
     condition: new Condition<SinkStatus['state']>('starting', ['idle', 'collecting']),
     probe: new Condition<SinkStatus['state']>('idle', []),
     silence: new Silence(clock),
@@ -187,7 +177,7 @@ export function openRegistrySink(facts: SinkFacts, parts: SinkParts): RegistrySi
     reporter: reporterOf(seen, name, parts),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
-      const { rejecting } = memory
+      const { rejecting } = seen
       return {
         name,
         type,
@@ -195,12 +185,12 @@ export function openRegistrySink(facts: SinkFacts, parts: SinkParts): RegistrySi
         ...current(),
         pending_entries: entries,
         lag_seconds: lagSeconds,
-        last_success_at: isoOrNull(memory.lastSuccessAt),
-        accepted_entries: memory.acceptedEntries,
-        filtered_entries: memory.filteredEntries,
+        last_success_at: isoOrNull(seen.lastSuccessAt),
+        accepted_entries: seen.acceptedEntries,
+        filtered_entries: seen.filteredEntries,
         dead_letters: deadLetters,
         ...(rejecting && {
-          rejecting: { since: new Date(rejecting.sinceAt).toISOString(), entries: rejecting.entries },
+          rejecting: { since: iso(rejecting.sinceAt), entries: rejecting.entries },
         }),
       }
     },

@@ -28,7 +28,8 @@ export interface RegistryStream {
   refresh(): void
 }
 
-export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
+export const iso = (at: number): string => new Date(at).toISOString()
+export const isoOrNull = (at: number): string | null => (at === 0 ? null : iso(at))
 
 function prepareSeries(metrics: SourceMetrics, own: Own): void {
   for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
@@ -57,7 +58,7 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
   return {
     code: 'timeout',
     message: `nothing was read for ${silence} ${why}`,
-    since: new Date(clock.now() - silentMs).toISOString(),
+    since: iso(clock.now() - silentMs),
   }
 }
 
@@ -231,11 +232,9 @@ export function openRegistryStream(
         head_at: soFar.headUs === 0 ? null : isoFromUs(soFar.headUs),
         cursor_at: soFar.cursorUs === 0 ? null : isoFromUs(soFar.cursorUs),
         ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
-        ...(soFar.memoryAwaitedAt !== 0 && {
-          waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
-        }),
-        ...(soFar.answerSince !== 0 && { answer_comes_since: new Date(soFar.answerSince).toISOString() }),
-        ...(soFar.dueAt !== 0 && { due_at: new Date(soFar.dueAt).toISOString() }),
+        ...(soFar.memoryAwaitedAt !== 0 && { waits_for_memory_since: iso(soFar.memoryAwaitedAt) }),
+        ...(soFar.answerSince !== 0 && { answer_comes_since: iso(soFar.answerSince) }),
+        ...(soFar.dueAt !== 0 && { due_at: iso(soFar.dueAt) }),
         lag_seconds: lag(),
         progress: backlogRatioOf(soFar),
         new_entries: soFar.newEntries,

@@ -18,7 +18,7 @@ import type { CanaryMetrics, Metrics } from './metrics.ts'
 import { openLastHour, openRecentErrors } from './recent.ts'
 import { openRegistrySink } from './sink-status.ts'
 import type { RegistrySink } from './sink-status.ts'
-import { openRegistryStream } from './source-status.ts'
+import { iso, openRegistryStream } from './source-status.ts'
 import type { RegistryStream } from './source-status.ts'
 import type {
   BackfillStatus,
@@ -105,8 +105,6 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
 
 const assuranceOf = (given: Assurance | (() => Assurance)) =>
   typeof given === 'string' ? () => given : given
-
-const iso = (at: number) => new Date(at).toISOString()
 
 type Refused = Pick<StatusReport, 'config_refused_at' | 'config_refused_why'>
 
@@ -234,20 +232,11 @@ function setJobGauges(
     for (const { stream } of sources) {
       const { workspace, source } = stream
       const its = reads.filter((one) => one.workspace === workspace && one.source === source)
-      const sum = (of: (one: (typeof reads)[number]) => number) => its.reduce((all, one) => all + of(one), 0)
+      const sum = (key: 'read_entries' | 'gaps') => its.reduce((all, one) => all + one[key], 0)
       const own = { workspace, source }
-      gauges.underWay.set(
-        own,
-        sum(({ state }) => (state === 'done' ? 0 : 1)),
-      )
-      gauges.read.set(
-        own,
-        sum((one) => one.read_entries),
-      )
-      gauges.gaps.set(
-        own,
-        sum((one) => one.gaps),
-      )
+      gauges.underWay.set(own, its.filter(({ state }) => state !== 'done').length)
+      gauges.read.set(own, sum('read_entries'))
+      gauges.gaps.set(own, sum('gaps'))
     }
 }
 
@@ -313,6 +302,6 @@ function partsOf(
 
 /** Who fetched is content and stays in the entry: the report only identifies the entry. */
 function findingStatus({ stream, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
-  const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
+  const found = { entry_id: entryId, found_at: iso(foundAt) }
   return { ...stream, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
 }
