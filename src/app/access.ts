@@ -1,5 +1,4 @@
-// Access to one workspace's API: its network and the rate limiters of its areas, shared by all its
-// readers.
+// Access to one workspace's API, shared by all its readers: its network and its rate limiters.
 import { slowText } from '../config/lint.ts'
 import type { Config, WorkspaceConfig } from '../config/schema.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -21,6 +20,7 @@ import { spanText, utcText } from '../observability/words.ts'
 import { Client } from '../sources/http/client.ts'
 import type { RateLimiting } from '../sources/http/permits.ts'
 import type { SourceOptions } from '../sources/shared.ts'
+import type { SplitterLimits } from '../sources/splitter/splitter.ts'
 import type { Network, Environment } from './environment.ts'
 import type { Area, RateLimiters } from './rate-limits.ts'
 
@@ -37,6 +37,10 @@ const areaOf: Readonly<Record<SourceName, Area>> = {
   'history.query': 'history',
   'vault.projects': 'vault',
   assistant: 'assistant',
+}
+
+export function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
+  return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
 }
 
 const clocksText = (workspace: string, aheadMs: number): string => {
@@ -124,8 +128,7 @@ export class Access {
       reporter,
       log,
       once: mode.once,
-      maxEntryBytes: config.journal.limits.max_entry_bytes,
-      maxDepth: config.journal.limits.max_depth,
+      ...splitterLimits(config),
     })
     const source = environment.tracing?.source(opened) ?? opened
     const { keyWait } = this
@@ -200,8 +203,7 @@ export interface SharedWithSinks extends Shared {
   readonly memory: MemoryBudget
 }
 
-// Warns if this machine's clock differs much from the API server's: reading continues, but requests
-// by time then mean another time.
+// Warns if this machine's clock is far from the API server's: requests by time then miss entries.
 
 /** A smaller difference does not affect requests by time. */
 const APART_MS = 10 * MINUTE_MS

@@ -1,5 +1,4 @@
-// The whole daemon, built from a parsed configuration; touches neither process nor network before
-// it runs.
+// The whole daemon; touches neither process nor network before it runs.
 import { resolve } from 'node:path'
 import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'

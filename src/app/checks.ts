@@ -1,5 +1,4 @@
-// The checks of `validate --connect`: does each API answer as one and accept its key; is each sink
-// ready. Opens no journal: a daemon may be using it.
+// The checks of `validate --connect`. Opens no journal: a daemon may be using it.
 import { readTextFile } from '../config/files.ts'
 import { reasonOf } from '../config/references.ts'
 import type { Config, SinkConfig, WorkspaceConfig } from '../config/schema.ts'
@@ -28,11 +27,11 @@ import { bufferBody, readGroups } from '../sources/http/groups.ts'
 import { RateLimiter } from '../sources/http/rate-limiter.ts'
 import type { SplitterLimits } from '../sources/splitter/splitter.ts'
 import { cutPage } from '../sources/vault/page.ts'
+import { splitterLimits } from './access.ts'
 import { openSink } from './delivery.ts'
 import type { Environment } from './environment.ts'
 
-// Whether an answer has the format that the reader of its area accepts, checked with the reader's
-// own parser: another kind of server may answer 200 and JSON too.
+// Checked with the reader's own parser: another kind of server may answer 200 and JSON too.
 
 /** Whether it contained anything. Throws ConnectorError `bad_reply` if it has another format. */
 type AnswerFormat = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
@@ -84,10 +83,6 @@ export async function checkConnections(
     bounded(sink.name, environment, signal, (until) => checkSink(config, sink, environment, until)),
   )
   return (await Promise.all([...apis, ...sinks])).flat()
-}
-
-function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
-  return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
 }
 
 /** A check without a result in time has failed, for any reason. */

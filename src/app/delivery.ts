@@ -1,5 +1,4 @@
-// A delivery built from its part of the configuration: the sink with its networks, its format and
-// its loop.
+// The delivery of one sink: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -263,8 +262,7 @@ export function sinkWarningsOf(
   }
 }
 
-// Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
-// filtered, and lost.
+// Puts back only dead letters that their sink still wants: others would be filtered, and lost.
 
 type Why = LeftDeadLetters['why'] | undefined
 

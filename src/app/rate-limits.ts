@@ -1,5 +1,4 @@
-// The rate limiters of all workspaces: workspaces with the same key on the same host share one
-// limit (invariant 5).
+// Workspaces with the same key on the same host share one limit (invariant 5).
 import { sharingKey, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'

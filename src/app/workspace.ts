@@ -1,5 +1,4 @@
-// The readers of one workspace, built from its part of the configuration: one for each enabled
-// source, and the readers for jobs.
+// The readers of one workspace: one for each enabled source, and those for jobs.
 import { Canary } from '../canary/canary.ts'
 import type { CanaryOptions } from '../canary/canary.ts'
 import { stagesOf } from '../canary/round.ts'
@@ -29,7 +28,7 @@ import { HistoryRange, openRangeCursor, unreadOf } from '../sources/history/rang
 import type { Client } from '../sources/http/client.ts'
 import type { SourceOptions } from '../sources/shared.ts'
 import { VaultSource } from '../sources/vault/vault.ts'
-import { Access } from './access.ts'
+import { Access, splitterLimits } from './access.ts'
 import type { Reader, Shared, SharedWithReaders } from './access.ts'
 
 /** Reading of one workspace under one key. */
@@ -115,8 +114,7 @@ function liveOf({ source: { stream }, log, reporter, wanted, reads, keyWait }: R
 }
 
 function rangeCommon({ shared: { config, environment } }: Access, { source: { stream }, log }: Reader) {
-  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
-  return { stream, log, clock: environment.clock, maxEntryBytes, maxDepth }
+  return { stream, log, clock: environment.clock, ...splitterLimits(config) }
 }
 
 function historyReader(
@@ -172,8 +170,7 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
   return access.reader('vault.projects', interval, open)
 }
 
-// The canary of one workspace, built from its part of the configuration: how it prompts, where its
-// traces are searched, and how the readers pass it the entries read.
+// The canary of one workspace: how it prompts, and how the readers pass it the entries read.
 
 /** For a busy minute, a restart, a slow receiver. */
 const TRACE_SLACK_MS = 3_600_000

@@ -1,5 +1,4 @@
-// Canary loop: sends one tiny prompt at intervals, and records when its traces arrive, from the API
-// to each sink. It reads only entries that the readers pass to it.
+// Sends one tiny prompt at intervals, and records when its traces arrive in the API and each sink.
 import { Tether } from '../core/abort.ts'
 import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'

@@ -1,5 +1,4 @@
-// Evaluates a canary's round: which traces are missing, and when it is complete or overdue. Reports
-// that to the status registry.
+// Evaluates a canary's round: which traces are missing, and when it is complete or overdue.
 import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/reporter.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'

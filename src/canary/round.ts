@@ -68,8 +68,7 @@ export class CanaryStore {
   }
 }
 
-// Progress of the sinks with a canary's traces: by their positions in the journal, and by their
-// dead letters.
+// How far the sinks are with a canary's traces: by position in the journal, and by dead letters.
 
 /** Dead letters examined per step. */
 const PAGE = 1_000

@@ -1,5 +1,4 @@
-// Finds the traces of our own prompt among the entries of each source: by our User-Agent, by user
-// and time, by the nonce in its text.
+// Finds traces of our own prompt: by our User-Agent, by user and time, by the nonce in its text.
 import { TYPE } from '../contracts/entries.ts'
 import type { Entries } from '../contracts/entries.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
@@ -78,8 +77,7 @@ function traceAt(
   return { id: entries.id(index), user: of }
 }
 
-// Wraps a source so that its parts are shown to an observer once they have landed; neither the
-// source nor the ingest loop knows it.
+// Shows the parts of a source to an observer once they have landed; no other part knows it.
 
 /** `last`: none of the entries is after it in the journal. Must not wait. */
 type Notice = (entries: Entries, last: Seq) => void

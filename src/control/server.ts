@@ -1,5 +1,4 @@
-// The control socket beside the journal: how commands reach the daemon that uses it, independent of
-// its HTTP listener. For its owner only.
+// The control socket beside the journal, for its owner only: how commands reach the daemon.
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'

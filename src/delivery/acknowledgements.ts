@@ -1,5 +1,4 @@
-// Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
-// polled until it is acknowledged or sent again.
+// Batches that the receiver has taken but not confirmed: polled until acknowledged or sent again.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
 import type { Confirmation, Lines, Outcome, Rejection, Sink } from '../contracts/sink.ts'
@@ -176,8 +175,7 @@ export class LineResults {
   }
 }
 
-// What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
-// Pure.
+// How far an answer acknowledges a batch, and which part awaits confirmation. Pure.
 
 interface AckWithAccounts extends Acknowledgement {
   readonly accounts: readonly DayAccount[]

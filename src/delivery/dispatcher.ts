@@ -296,8 +296,7 @@ export class BatchDispatcher implements Dispatcher {
   }
 }
 
-// Prefetch: the next batch is framed while the last one is in flight, so that the receiver never
-// waits for us.
+// The next batch is framed while the last one is in flight: the receiver never waits for us.
 
 class Prefetch {
   readonly #loader: Loader
@@ -336,8 +335,7 @@ class Prefetch {
   }
 }
 
-// Halves a batch that the receiver refuses as a whole, until a single entry is left.
-// Then batches grow again.
+// Halves a batch that is refused as a whole, down to a single entry. Then batches grow again.
 
 class Halving {
   readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
@@ -367,8 +365,7 @@ class Halving {
   }
 }
 
-// In-flight records of an earlier process, handled one after the other: the batch is polled if its
-// receiver has taken it, else sent again.
+// In-flight records of an earlier process: polled if taken, else sent again.
 
 class LeftInFlight {
   readonly #options: DispatcherOptions

@@ -1,5 +1,4 @@
-// Loads the next pending entries as lines: reads the journal once enough is there, and frames them
-// within the sink's memory budget.
+// Loads the next pending entries as lines, within the sink's memory budget.
 import { ID_END, ID_START } from '../contracts/entries.ts'
 import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
@@ -133,8 +132,7 @@ export class Loader {
   }
 }
 
-// A batch as lines: formats and frames each entry into one buffer, in journal order. Pure except
-// for the buffer.
+// Formats and frames a batch into one buffer, in journal order. Pure except for the buffer.
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
@@ -274,8 +272,7 @@ function frameSlices(
   return { count, last }
 }
 
-// A sink's part of the process's memory budget: everything that it has loaded from the journal is
-// counted there. Keep nothing loaded while waiting for memory.
+// Everything loaded counts in the sink's budget. Keep nothing loaded while waiting for memory.
 
 /** A batch is in memory twice: raw bytes and framed lines. */
 const FORMS = 2

@@ -1,5 +1,4 @@
-// Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
-// decides what an error means.
+// Runs the steps of one sink's dispatcher, waits in between, and decides what an error means.
 import type { ChunkSlice, DeliveryQueue, HasState, Totals } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
@@ -92,8 +91,7 @@ function retryDelayMs({ action, retryAfterMs = 0 }: ConnectorError, count: numbe
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
-// Probes a receiver at the start, in parallel with deliveries, so that a fault shows before the
-// first entries are due.
+// Probes a receiver at the start: a fault shows before the first entries are due.
 
 const probeTexts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
 
@@ -123,8 +121,7 @@ export async function probe(
   }
 }
 
-// The contract between the delivery loop of one sink and its dispatcher, for batches or
-// objects.
+// The contract between the loop of a sink and its dispatcher, for batches or objects.
 
 /**
  * Result of a step. `worked`: something was done, and earlier failures are over. `unproven`:

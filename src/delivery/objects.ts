@@ -256,8 +256,7 @@ function takePiece(
   return takeIntoMemory(options, read, Math.min(PIECE.maxBytes, rawBytesIn(memory)), signal)
 }
 
-// A range of the journal to send as objects: the group of each entry, how much is open and for how
-// long. Keeps counts, no entries.
+// A range of the journal to send as objects. Keeps counts, no entries.
 
 /** A range is closed before it exceeds this many groups: one object each. */
 const MOST_GROUPS = 64
@@ -359,8 +358,7 @@ export class Contents {
   }
 }
 
-// Writes a closed range to disk: one pass frames several of its objects in parallel. With more
-// groups than that, the range is read again.
+// Writes several objects of a closed range in one pass; for more of them it is read again.
 
 /** Objects written in one pass: each has a compressor. */
 const LOT = 8

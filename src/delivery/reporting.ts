@@ -72,8 +72,7 @@ export class DeliveryReports {
   }
 }
 
-// Delays from an entry's own time to its acceptance: one mean and count per histogram bucket, so
-// one call per bucket instead of one per entry.
+// Delays from own time to acceptance, as one mean and count per histogram bucket.
 
 /** The histogram bucket of a delay; the last one has no bound. */
 function bucketOf(delayMs: number): number {
@@ -111,8 +110,7 @@ export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Flo
   reporter.success()
 }
 
-// Results of a batch's entries by source and the entries' own UTC day: the input of the delivery
-// accounts. Pure.
+// Results by source and the entries' own UTC day, for the delivery accounts. Pure.
 
 type AccountColumn = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }

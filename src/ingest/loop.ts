@@ -1,5 +1,4 @@
-// Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
-// error means. Only the loop waits.
+// Requests the next page, appends it to the journal, decides what an error means. Only it waits.
 import type { Append, HasPressure, Intake } from '../contracts/journal.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'

@@ -1,5 +1,4 @@
-// Live samples of what a sink was sent: only if the configuration allows it, and only while a
-// person looks.
+// Live samples of what a sink was sent: only if the configuration allows it, only while asked for.
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'

@@ -1,5 +1,4 @@
-// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error
-// message. No source or sink is known by name.
+// Sources and sinks as table rows. None of them is known by name.
 import type {
   BackfillStatus,
   ReplayStatus,
