@@ -55,7 +55,7 @@ export interface StatusRegistry {
   /** `intervalMs`: how often a read is due; silent for two of them and a minute means failing. */
   source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
-  sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter
+  sink(name: string, type: string, assurance: () => Assurance, lingerMs?: number): SinkReporter
   /** `intervalMs`: shortest time between two canaries; `expected`: where each is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
   /** Reported until another configuration is loaded; undefined: the file is the current one again. */
@@ -103,9 +103,6 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-const assuranceOf = (given: Assurance | (() => Assurance)) =>
-  typeof given === 'string' ? () => given : given
-
 type Refused = Pick<StatusReport, 'config_refused_at' | 'config_refused_why'>
 
 /** `message`: of a configuration error, which has one line per fault; undefined: there is none. */
@@ -150,8 +147,8 @@ export function openStatusRegistry(options: StatusRegistryOptions): StatusRegist
       return source.reporter
     },
     sink(name, type, assurance, lingerMs = 0) {
-      const facts = { name, type, assurance: assuranceOf(assurance), lingerMs }
-      const sink = openRegistrySink(facts, { metrics: metrics.sink, clock, recent })
+      const parts = { metrics: metrics.sink, clock, recent }
+      const sink = openRegistrySink({ name, type, assurance, lingerMs }, parts)
       sinks.push(sink)
       return sink.reporter
     },
