@@ -1,5 +1,4 @@
-// Access to one workspace's API: its network and the rate limiters of its areas, shared by all its
-// readers.
+// Access to one workspace's API, shared by all its readers: its network and its rate limiters.
 import { slowText } from '../config/lint.ts'
 import type { Config, WorkspaceConfig } from '../config/schema.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -21,6 +20,7 @@ import { spanText, utcText } from '../observability/words.ts'
 import { Client } from '../sources/http/client.ts'
 import type { RateLimiting } from '../sources/http/permits.ts'
 import type { SourceOptions } from '../sources/shared.ts'
+import type { SplitterLimits } from '../sources/splitter/splitter.ts'
 import type { Network, Environment } from './environment.ts'
 import type { Area, RateLimiters } from './rate-limits.ts'
 
@@ -37,6 +37,10 @@ const areaOf: Readonly<Record<SourceName, Area>> = {
   'history.query': 'history',
   'vault.projects': 'vault',
   assistant: 'assistant',
+}
+
+export function splitterLimits({ journal: { limits } }: Config): SplitterLimits {
+  return { maxEntryBytes: limits.max_entry_bytes, maxDepth: limits.max_depth }
 }
 
 const clocksText = (workspace: string, aheadMs: number): string => {
@@ -67,29 +71,22 @@ export class Access {
     this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), onDifference)
   }
 
-  /** A client whose requests count for the given source. */
-  client(source: SourceName, reporter: StreamReporter, memory = this.#memoryOf(source)): Client {
-    const { environment, instance } = this.shared
+  client(source: SourceName, reporter: StreamReporter, memory?: MemoryBudget): Client {
+    const { environment, instance, budgets } = this.shared
+    const area = areaOf[source]
     return new Client({
       baseUrl: this.workspace.base_url,
       apiKey: this.workspace.api_key,
       transport: this.#sending(source),
       clock: environment.clock,
-      rateLimiter: this.#rateLimiter(areaOf[source]),
-      memory,
+      rateLimiter: this.#rateLimiter(area),
+      memory: memory ?? (area === 'history' ? budgets.long : budgets.reading),
       reporter,
       userAgent: `auditferry/${environment.version} (instance ${instance})`,
     })
   }
 
-  #memoryOf(source: SourceName): MemoryBudget {
-    return areaOf[source] === 'history' ? this.shared.longMemory : this.shared.memory
-  }
-
-  /**
-   * What a job of this source waits for if the rate limiter has no permit: the end of a 429, or its
-   * share; and why, as text.
-   */
+  /** For a job without a permit: whether a 429 is waited out or its share of the limit, as text too. */
   rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
     const area = areaOf[source]
     const { used, limitedUntil } = this.#rateLimiter(area)
@@ -111,8 +108,8 @@ export class Access {
   reader(
     name: SourceName,
     intervalMs: number,
-    wanted: (type: string) => boolean,
     open: (common: SourceOptions) => Source,
+    wanted: (type: string) => boolean = () => true,
   ): Reader {
     const { environment, journal, registry, mode, config } = this.shared
     const { clock, random } = environment
@@ -131,8 +128,7 @@ export class Access {
       reporter,
       log,
       once: mode.once,
-      maxEntryBytes: config.journal.limits.max_entry_bytes,
-      maxDepth: config.journal.limits.max_depth,
+      ...splitterLimits(config),
     })
     const source = environment.tracing?.source(opened) ?? opened
     const { keyWait } = this
@@ -196,12 +192,7 @@ export interface Shared {
 }
 
 export interface SharedWithReaders extends Shared {
-  /** the readers' part of the memory budget */
-  readonly memory: MemoryBudget
-  /** the part of that for answers that may stream for hours */
-  readonly longMemory: MemoryBudget
-  /** the part of that for jobs */
-  readonly jobMemory: MemoryBudget
+  readonly budgets: MemoryBudgets
   readonly rateLimiters: RateLimiters
   /** for all workspaces: several may have the same key */
   readonly keyWaits: KeyWaits
@@ -212,18 +203,12 @@ export interface SharedWithSinks extends Shared {
   readonly memory: MemoryBudget
 }
 
-// Warns if this machine's clock differs much from the API server's: reading continues, but requests
-// by time then mean another time.
+// Warns if this machine's clock is far from the API server's: requests by time then miss entries.
 
 /** A smaller difference does not affect requests by time. */
 const APART_MS = 10 * MINUTE_MS
 
-/**
- * Passes every call on. Logs the difference once, and once more when the clocks agree again; with
- * each answer `onDifference` gets the ms by which this clock is ahead while they differ, otherwise
- * undefined.
- * @internal for tests
- */
+/** With each answer: by how many ms this clock is ahead, or undefined. @internal for tests */
 export function warningOfClocks(
   send: Transport,
   clock: Pick<Clock, 'now'>,

@@ -1,5 +1,4 @@
-// The whole daemon, built from a parsed configuration; touches neither process nor network before
-// it runs.
+// The whole daemon; touches neither process nor network before it runs.
 import { resolve } from 'node:path'
 import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
@@ -13,8 +12,7 @@ import { KeyWaits } from '../core/key-waits.ts'
 import { openMemoryBudgets } from '../core/memory-budget.ts'
 import type { MemoryBudgets } from '../core/memory-budget.ts'
 import { secretsIn } from '../core/secret.ts'
-import { runDispatcher } from '../delivery/loop.ts'
-import { probe } from '../delivery/probe.ts'
+import { probe, runDispatcher } from '../delivery/loop.ts'
 import { runIngest } from '../ingest/loop.ts'
 import { Comparisons } from '../jobs/compare.ts'
 import { StreamJobs, liveReadTo } from '../jobs/jobs.ts'
@@ -25,7 +23,6 @@ import type { Metrics } from '../observability/metrics.ts'
 import { openStatusRegistry } from '../observability/status-registry.ts'
 import type { StatusRegistry } from '../observability/status-registry.ts'
 import { backfillStatusOf, replayStatusOf } from '../observability/status.ts'
-import type { StatusReport } from '../observability/status.ts'
 import { Taps } from '../observability/taps.ts'
 import type { Mode, Reader, Shared } from './access.ts'
 import { UnreadSecrets } from './checks.ts'
@@ -48,29 +45,18 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
-  /** The comparisons of reconcile. */
   readonly comparing: Comparing
-  /**
-   * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
-   * `once`, `singleRun` reports when to call it.
-   */
+  /** Rejects with errors that must stop the process. Resolves after `stop`, also with `once`. */
   run(): Promise<void>
   singleRun(): SingleRun
-  /** The journal answers. */
   alive(): Promise<boolean>
-  /**
-   * Stops reading and sending and closes the journal, within 8 s even if parts hang. May be called
-   * more than once.
-   */
+  /** Within 8 s even if parts hang. May be called more than once. */
   stop(): Promise<void>
 }
 
 type Open = (options: JournalOptions) => Promise<Journal>
 
-/**
- * Throws ConnectorError if the journal cannot be opened. `open` is for another journal
- * implementation, or tests.
- */
+/** Throws ConnectorError if the journal cannot be opened, by `open`. */
 export async function openApp(
   config: Config,
   environment: Environment,
@@ -81,7 +67,7 @@ export async function openApp(
   // After taking the journal's lock: no other process delivers from it.
   await clearLeftovers(config, environment, mode)
   const metrics = openMetrics({ version: environment.version, processMetrics: !mode.shard })
-  const registry = registryOf({ config, environment, mode, journal, metrics }, () => ({ readings, jobs }))
+  const registry = registryOf({ config, environment, mode, journal }, metrics, () => ({ readings, jobs }))
   const taps = new Taps(environment.clock)
   const instance = await instanceOf(journal, environment)
   const parts = { config, environment, mode, journal, registry, instance, taps }
@@ -103,7 +89,7 @@ export async function openApp(
     jobs,
     comparing,
     run: () => running.run(),
-    singleRun: () => singleRunOf(readers, sinkDeliveries, registry.status()),
+    singleRun: () => singleRunOf(readers, sinkDeliveries, registry),
     alive: () => isAlive(journal, environment.clock),
     stop: () => running.stop(),
   }
@@ -136,19 +122,11 @@ export async function registerSinks(
   }
 }
 
-interface RegistryParts extends Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'> {
-  readonly metrics: Metrics
-}
-
-/** The values that the status registry queries. They depend on it, so they are set later. */
-interface RegistryQueries {
-  readonly readings: readonly Reading[]
-  readonly jobs: StreamJobs
-}
-
+/** `later`: what the status registry queries, which depends on it. */
 function registryOf(
-  { config, environment, mode, journal, metrics }: RegistryParts,
-  queries: () => RegistryQueries,
+  { config, environment, mode, journal }: Pick<Shared, 'config' | 'environment' | 'mode' | 'journal'>,
+  metrics: Metrics,
+  later: () => { readonly readings: readonly Reading[]; readonly jobs: StreamJobs },
 ): StatusRegistry {
   // Collected once: later re-reads change the values inside.
   const secrets = secretsIn(config)
@@ -160,33 +138,24 @@ function registryOf(
     journalStats: () => journal.stats(),
     journalPath: mode.shard ? undefined : resolve(config.journal.path),
     secrets: () => secrets,
-    rateLimiter: (name) => {
-      const { readings } = queries()
-      return readings.find(({ workspace }) => workspace === name)?.rateLimiters() ?? []
-    },
-    backfills: () => queries().jobs.list('backfill').map(backfillStatusOf),
+    rateLimiter: (name) =>
+      later()
+        .readings.find(({ workspace }) => workspace === name)
+        ?.rateLimiters() ?? [],
+    backfills: () => later().jobs.list('backfill').map(backfillStatusOf),
     replays: () =>
-      queries()
+      later()
         .jobs.list('replay')
         .flatMap((job) => replayStatusOf(job) ?? []),
   })
 }
 
-/** The readers of each workspace, with the rate limiters that they share. */
 async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<readonly Reading[]> {
   const { config, environment, mode, journal } = parts
   const { clock, random } = environment
   const jobsOnly = mode.jobsOnly === true
   const rateLimiters = new RateLimiters(config.workspaces, { state: journal.state, clock, random, jobsOnly })
-  const keyWaits = new KeyWaits(clock)
-  const toRead = {
-    ...parts,
-    memory: budgets.reading,
-    longMemory: budgets.long,
-    jobMemory: budgets.jobs,
-    rateLimiters,
-    keyWaits,
-  }
+  const toRead = { ...parts, budgets, rateLimiters, keyWaits: new KeyWaits(clock) }
   const readings = config.workspaces.map((workspace) => openReading(toRead, workspace))
   await rateLimiters.load()
   return readings
@@ -211,10 +180,7 @@ async function isAlive({ state }: HasState, clock: Clock): Promise<boolean> {
   }
 }
 
-/**
- * The instance id, which distinguishes it from others that read the same workspace: constant as
- * long as the journal exists.
- */
+/** Tells it apart from others that read the same workspace: constant as long as the journal exists. */
 async function instanceOf({ state }: HasState, { random }: Environment): Promise<string> {
   return (await state.get('instance')) ?? state.putIfAbsent('instance', randomDigits(random, 24))
 }
@@ -233,7 +199,6 @@ const CLOSE_MS = 1_000
 
 interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
-  /** of all readers */
   readonly readers: readonly Reader[]
   readonly sinkDeliveries: readonly SinkDelivery[]
   readonly jobs: StreamJobs
@@ -406,13 +371,11 @@ type SingleRun = 'working' | 'stuck' | 'done'
 function singleRunOf(
   readers: readonly Reader[],
   sinkDeliveries: readonly SinkDelivery[],
-  { workspaces, sinks, journal }: Pick<StatusReport, 'workspaces' | 'sinks' | 'journal'>,
+  registry: Pick<StatusRegistry, 'reading' | 'status'>,
 ): SingleRun {
+  const { sinks, journal } = registry.status()
   const reading = readers.filter((reader) => !reader.finished)
-  const stateOf = ({ source: { stream } }: Reader) =>
-    workspaces
-      .find(({ name }) => name === stream.workspace)
-      ?.sources.find(({ name }) => name === stream.source)?.state
+  const stateOf = ({ source }: Reader) => registry.reading(source.stream)?.state()
   const isBlocked = (reader: Reader) => stateOf(reader) === 'blocked'
   // Delivered objects may still need a manifest, once nothing more comes.
   const unfinished = sinkDeliveries.filter(
@@ -430,7 +393,7 @@ function singleRunOf(
 
 /** The reads of a single run that are still to come. */
 function comingOnce(readers: readonly Reader[], registry: Pick<StatusRegistry, 'reading'>): Coming {
-  const isBlocked = ({ source }: Reader) => registry.reading(source.stream)?.isBlocked() === true
+  const isBlocked = ({ source }: Reader) => registry.reading(source.stream)?.state() === 'blocked'
   return {
     nothingMoreComes: () => readers.every(({ finished }) => finished),
     nothingDue: () => readers.every((reader) => reader.finished || isBlocked(reader)),

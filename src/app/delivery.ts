@@ -1,5 +1,4 @@
-// A delivery built from its part of the configuration: the sink with its networks, its format and
-// its loop.
+// The delivery of one sink: the sink with its networks, its format and its loop.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -51,7 +50,6 @@ export interface SinkDelivery extends LoopOptions {
   close(): Promise<void>
 }
 
-/** Which reads are still to come. */
 export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, coming: Coming): SinkDelivery {
@@ -115,10 +113,7 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/**
- * Encoding fingerprint: hash of the settings that shape a line. Equal hashes, equal bytes.
- * @internal for tests
- */
+/** Of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
 export const lineFingerprint = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
@@ -237,16 +232,11 @@ function hostOf(config: Config, workspace: string): string {
 
 const warningSchema = z.object({ message: z.string(), sinceAt: z.number() })
 
-interface Around {
-  readonly state: State
-  readonly clock: Pick<Clock, 'now'>
-}
-
 /** @internal for tests */
 export function sinkWarningsOf(
   sink: string,
   registry: Pick<StatusRegistry, 'warn'>,
-  { state, clock }: Around,
+  { state, clock }: { readonly state: State; readonly clock: Pick<Clock, 'now'> },
 ) {
   const show = (code: SinkWarning, message: string, sinceAt: number) =>
     registry.warn({ code, about: sink }, message, { sinceAt, untilAt: sinceAt + DAY_MS })
@@ -272,8 +262,7 @@ export function sinkWarningsOf(
   }
 }
 
-// Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
-// filtered, and lost.
+// Puts back only dead letters that their sink still wants: others would be filtered, and lost.
 
 type Why = LeftDeadLetters['why'] | undefined
 
@@ -297,10 +286,7 @@ export async function retryWantedDeadLetters(
   return { count, left: [...left.values()] }
 }
 
-/**
- * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
- * the sink has a deny rule.
- */
+/** As the sink's dispatcher decides, in the same order. Reads bytes only for a deny rule. */
 function whyOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined
@@ -327,19 +313,9 @@ function entryFilterOf(config: SinkConfig): (slice: ChunkSlice, index: number) =
   const sources = new Set<string>(config.sources)
   const types = globFilter(config.types)
   const everything = takesAll(config.types)
-  const known = new Map<string, boolean>()
-  const typeWanted = (type: string): boolean => {
-    let answer = known.get(type)
-    if (answer === undefined) {
-      answer = types(type)
-      // Types come from outside, so the cache of them is bounded.
-      if (known.size < 10_000) known.set(type, answer)
-    }
-    return answer
-  }
   return (slice, index) => {
     if (slice.onlySink !== undefined && slice.onlySink !== config.name) return false
     if (!sources.has(slice.stream.source)) return false
-    return everything || typeWanted(slice.entries.type(index))
+    return everything || types(slice.entries.type(index))
   }
 }

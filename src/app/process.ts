@@ -104,7 +104,12 @@ export class Shards {
     this.registry = { ...own, status: () => this.#status(own.status()) }
     this.metrics = {
       contentType: metrics.contentType,
-      render: () => mergedMetrics(metrics, this.#metricsOfApps(), [...this.#ended.values()]),
+      render: () =>
+        mergedMetrics(
+          metrics,
+          [...this.#apps.values()].map(({ metrics: each }) => each),
+          [...this.#ended.values()],
+        ),
     }
     let memory: MemoryBudgets | undefined
     this.#memory = () => (memory ??= openMemoryBudgets(config.sinks.length * this.used.length))
@@ -262,7 +267,6 @@ export class Shards {
     return { ...environment, log: environment.log.with({ shard }) }
   }
 
-  /** The run of a shard has ended with an error. */
   async #over(shard: number, error: unknown): Promise<void> {
     if (!isYield(error)) {
       this.#failed.reject(error)
@@ -369,10 +373,6 @@ export class Shards {
       },
       report: here ? app.registry.status() : foreign?.report,
     }
-  }
-
-  #metricsOfApps(): readonly Metrics[] {
-    return [...this.#apps.values()].map(({ metrics }) => metrics)
   }
 
   #setGauges(): void {

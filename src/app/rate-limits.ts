@@ -1,5 +1,4 @@
-// The rate limiters of all workspaces: workspaces with the same key on the same host share one
-// limit (invariant 5).
+// Workspaces with the same key on the same host share one limit (invariant 5).
 import { sharingKey, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
@@ -43,10 +42,6 @@ type Counting = readonly (readonly [key: string, until: number | null])[]
 /** More than any journal has. */
 const ALL = 100_000
 
-function unlessFull(error: unknown): void {
-  if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
-}
-
 export class RateLimiters {
   readonly #workspaces: readonly Asking[]
   readonly #options: RateLimitersOptions
@@ -64,16 +59,12 @@ export class RateLimiters {
     for (const workspace of workspaces) this.#keysOf(workspace)
   }
 
-  /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
     const names = sharingKey(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 
-  /**
-   * Loads the limiters requested so far: each then includes requests of an earlier process, or from
-   * before a reload.
-   */
+  /** Each then includes requests of an earlier process, or from before a reload. */
   async load(): Promise<void> {
     const { state, clock } = this.#options
     for (const workspace of this.#workspaces) {
@@ -86,10 +77,7 @@ export class RateLimiters {
     await this.#tidy()
   }
 
-  /**
-   * Counts this workspace's requests to one area, with its current key; with several keys the
-   * lowest limit applies.
-   */
+  /** By its current key; with several keys the lowest limit applies. */
   of(workspace: Asking, area: Area): RateLimiting {
     this.#requested.push([workspace, area])
     return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
@@ -124,10 +112,7 @@ export class RateLimiters {
     this.#addUser(workspace, key)
   }
 
-  /**
-   * The key's limiter stays unchanged: the key may be used again, and requests may still wait
-   * there, under the limit of its last user.
-   */
+  /** Its limiter stays: the key may be used again, and requests may still wait there. */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
     const users = this.#users.get(key)
@@ -187,6 +172,8 @@ export class RateLimiters {
       .filter(({ name, value }) => !known.some((entry) => entry.name === name && entry.value === value))
     if (drop.length + put.length === 0) return
     // A failed write is repeated at the next start: a full disk must not prevent the start.
-    await state.change({ drop, put }).catch(unlessFull)
+    await state.change({ drop, put }).catch((error: unknown) => {
+      if (!(error instanceof ConnectorError) || error.code !== 'disk_full') throw error
+    })
   }
 }

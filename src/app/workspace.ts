@@ -1,6 +1,6 @@
-// The readers of one workspace, built from its part of the configuration: one for each enabled
-// source, and the readers for jobs.
+// The readers of one workspace: one for each enabled source, and those for jobs.
 import { Canary } from '../canary/canary.ts'
+import type { CanaryOptions } from '../canary/canary.ts'
 import { stagesOf } from '../canary/round.ts'
 import type { Destination } from '../canary/round.ts'
 import { PROMPT_TYPE, isTraceSource, noticed, traceSources } from '../canary/traces.ts'
@@ -8,11 +8,10 @@ import type { TraceSource } from '../canary/traces.ts'
 import type { SinkConfig, WorkspaceConfig } from '../config/schema.ts'
 import { sinkLingerMs } from '../config/sink.ts'
 import type { Intake } from '../contracts/journal.ts'
-import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
-import type { Source, SourceName } from '../contracts/source.ts'
+import type { SourceState } from '../contracts/reporter.ts'
+import type { SourceName, Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { globFilter, takesAll } from '../core/globs.ts'
-import type { KeyWait } from '../core/key-waits.ts'
 import { MINUTE_MS } from '../core/time.ts'
 import type { RangeReader } from '../jobs/range.ts'
 import type { RateLimitStatus } from '../observability/status.ts'
@@ -27,15 +26,16 @@ import { HistorySource } from '../sources/history/history.ts'
 import type { HistoryKind } from '../sources/history/history.ts'
 import { HistoryRange, openRangeCursor, unreadOf } from '../sources/history/range.ts'
 import type { Client } from '../sources/http/client.ts'
+import type { SourceOptions } from '../sources/shared.ts'
 import { VaultSource } from '../sources/vault/vault.ts'
-import { Access } from './access.ts'
+import { Access, splitterLimits } from './access.ts'
 import type { Reader, Shared, SharedWithReaders } from './access.ts'
 
 /** Reading of one workspace under one key. */
 export interface Reading {
   readonly workspace: string
   readonly readers: readonly Reader[]
-  readonly canary: CanaryProbe<Reader>['canary'] | undefined
+  readonly canary: Canary | undefined
   /** sources whose past can be read again */
   readonly ranges: readonly RangeReader[]
   rateLimiters(): readonly RateLimitStatus[]
@@ -61,7 +61,7 @@ export function openReading(shared: SharedWithReaders, workspace: WorkspaceConfi
     ranges.push(historyRange(access, history, kind, reader))
   }
   if (workspace.vault?.projects) readers.push(vaultReader(access, workspace.vault))
-  const probe = openProbe(shared, workspace, readers, access)
+  const probe = openProbe(access, readers)
   return {
     workspace: workspace.name,
     readers: probe?.readers ?? readers,
@@ -80,8 +80,8 @@ function auditReader(
   const expected = access.workspace.expected_user_agents
   const keepKeysMs = access.shared.config.journal.dedup_retention
   const { intervalMs } = paceOf(audit.activity, audit.interval, 0)
-  return access.reader('audit', intervalMs, globFilter(audit.types), (common) => {
-    return new AuditSource({
+  const open = (common: SourceOptions) =>
+    new AuditSource({
       ...common,
       activity: audit.activity,
       intervalMs: audit.interval,
@@ -92,7 +92,7 @@ function auditReader(
       expectedUserAgent: expected.length > 0 ? globFilter(expected) : () => false,
       sentTimes,
     })
-  })
+  return access.reader('audit', intervalMs, open, globFilter(audit.types))
 }
 
 function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): RangeReader {
@@ -100,7 +100,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   return {
     ...liveOf(reader),
     open: ({ fromUs, toUs }, reporter) => {
-      const client = access.client('audit', reporter, access.shared.jobMemory)
+      const client = access.client('audit', reporter, access.shared.budgets.jobs)
       return new AuditRange({ ...common, expectedUserAgent: () => false, client, reporter, fromUs, toUs })
     },
     rateWait: () => access.rateWait('audit'),
@@ -109,14 +109,12 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   }
 }
 
-/** Shared by live reading and jobs of a source. */
 function liveOf({ source: { stream }, log, reporter, wanted, reads, keyWait }: Reader) {
   return { stream, log, reporter, wanted, reads, keyWait }
 }
 
 function rangeCommon({ shared: { config, environment } }: Access, { source: { stream }, log }: Reader) {
-  const { max_entry_bytes: maxEntryBytes, max_depth: maxDepth } = config.journal.limits
-  return { stream, log, clock: environment.clock, maxEntryBytes, maxDepth }
+  return { stream, log, clock: environment.clock, ...splitterLimits(config) }
 }
 
 function historyReader(
@@ -124,23 +122,18 @@ function historyReader(
   history: NonNullable<WorkspaceConfig['history']>,
   kind: HistoryKind,
 ): Reader {
-  return access.reader(
-    `history.${kind}`,
-    history.interval,
-    () => true,
-    (common) => {
-      return new HistorySource({
-        ...common,
-        kind,
-        version: history.version,
-        v1Until: history.v1_until,
-        intervalMs: history.interval,
-        start: history.start,
-        lookbackMs: history.lookback,
-        keepKeysMs: access.shared.config.journal.dedup_retention,
-      })
-    },
-  )
+  const open = (common: SourceOptions) =>
+    new HistorySource({
+      ...common,
+      kind,
+      version: history.version,
+      v1Until: history.v1_until,
+      intervalMs: history.interval,
+      start: history.start,
+      lookbackMs: history.lookback,
+      keepKeysMs: access.shared.config.journal.dedup_retention,
+    })
+  return access.reader(`history.${kind}`, history.interval, open)
 }
 
 function historyRange(
@@ -158,7 +151,7 @@ function historyRange(
   return {
     ...liveOf(reader),
     open: ({ fromUs, toUs: endUs }, reporter, use) => {
-      const client = access.client(stream.source, reporter, access.shared.jobMemory)
+      const client = access.client(stream.source, reporter, access.shared.budgets.jobs)
       const toUs = Math.min(endUs, environment.clock.now() * 1000)
       const live = () => journal.cursor(stream)
       return new HistoryRange({ ...common, client, reporter, fromUs, toUs, use, live, versions })
@@ -173,47 +166,24 @@ function historyRange(
 }
 
 function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['vault']>): Reader {
-  return access.reader(
-    'vault.projects',
-    interval,
-    () => true,
-    (common) => new VaultSource({ ...common, intervalMs: interval }),
-  )
+  const open = (common: SourceOptions) => new VaultSource({ ...common, intervalMs: interval })
+  return access.reader('vault.projects', interval, open)
 }
 
-// The canary of one workspace, built from its part of the configuration: how it prompts, where its
-// traces are searched, and how the readers pass it the entries read.
+// The canary of one workspace: how it prompts, and how the readers pass it the entries read.
 
-/**
- * Added to three times the slowest source's interval and the longest wait of a sink: allows for a
- * busy minute, a restart, a slow receiver.
- */
+/** For a busy minute, a restart, a slow receiver. */
 const TRACE_SLACK_MS = 3_600_000
 
-interface CanaryProbe<Reader> {
+interface Probe {
   readonly canary: Canary
   /** the same readers, with their parts shown to the canary */
   readonly readers: readonly Reader[]
 }
 
-/** The workspace's access to its API. */
-interface Asking {
-  client(source: SourceName, reporter: StreamReporter): Client
-  readonly keyWait: KeyWait
-}
-
-interface SearchedReader {
-  readonly source: Source
-  readonly intervalMs: number
-}
-
 /** Undefined if it is switched off, and in a single run, which would not wait for its traces. */
-function openProbe<Reader extends SearchedReader>(
-  shared: Shared,
-  workspace: WorkspaceConfig,
-  readers: readonly Reader[],
-  access: Asking,
-): CanaryProbe<Reader> | undefined {
+function openProbe(access: Access, readers: readonly Reader[]): Probe | undefined {
+  const { shared, workspace } = access
   if (shared.mode.once || workspace.canary?.enabled !== true) return undefined
   const { environment, journal, registry, config } = shared
   const { clock, random } = environment
@@ -244,7 +214,7 @@ function openProbe<Reader extends SearchedReader>(
     canary: registry.canary(name, Math.max(intervalMs, readMs + sendMs), expected),
     log: environment.log.with(stream),
     ask: asking(shared, access.client('assistant', reporter)),
-    ready: () => isReady(searched, journal, clock, (source) => stateIn(shared, name, source)),
+    ready: () => isReady(searched, journal, clock, (source) => registry.reading(source)?.state()),
   })
   const show = (reader: Reader): Reader => {
     const { source } = reader.source.stream
@@ -254,10 +224,7 @@ function openProbe<Reader extends SearchedReader>(
   return { canary, readers: readers.map(show) }
 }
 
-function asking(
-  { environment, instance }: Shared,
-  client: Client,
-): ConstructorParameters<typeof Canary>[0]['ask'] {
+function asking({ environment, instance }: Shared, client: Client): CanaryOptions['ask'] {
   return ({ prompt, mark }, signal) => {
     const userAgent = `auditferry/${environment.version} (instance ${instance}; ${mark})`
     return prompted(client, { prompt, userAgent, random: environment.random }, signal)
@@ -290,22 +257,17 @@ function destinationOf(
  * @internal for tests
  */
 export async function isReady(
-  readers: readonly SearchedReader[],
+  readers: readonly Pick<Reader, 'source' | 'intervalMs'>[],
   journal: Pick<Intake, 'cursor'>,
   clock: Clock,
-  stateOf: (source: SourceName) => SourceState | undefined,
+  stateOf: (stream: Stream) => SourceState | undefined,
 ): Promise<boolean> {
   for (const { source, intervalMs } of readers) {
-    const state = stateOf(source.stream.source)
+    const state = stateOf(source.stream)
     if (state === 'blocked' || state === 'failing') continue
     const { caughtUp, dueAt } = source.plan(await journal.cursor(source.stream))
     // Overdue, as after a long downtime: it is no longer caught up.
     if (!caughtUp || clock.now() - dueAt > Math.max(intervalMs, MINUTE_MS)) return false
   }
   return true
-}
-
-function stateIn({ registry }: Shared, workspace: string, source: SourceName): SourceState | undefined {
-  const { sources = [] } = registry.status().workspaces.find(({ name }) => name === workspace) ?? {}
-  return sources.find(({ name }) => name === source)?.state
 }

@@ -1,24 +1,24 @@
-// Canary loop: sends one tiny prompt at intervals, and records when its traces arrive, from the API
-// to each sink. It reads only entries that the readers pass to it.
+// Sends one tiny prompt at intervals, and records when its traces arrive in the API and each sink.
 import { Tether } from '../core/abort.ts'
 import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'
 import type { Entries } from '../contracts/entries.ts'
-import { ConnectorError } from '../core/errors.ts'
+import { ConnectorError, isRetried } from '../core/errors.ts'
 import type { DeadLetters, HasState, Totals } from '../contracts/journal.ts'
 import type { KeyWait } from '../core/key-waits.ts'
 import type { Seq } from '../core/sequence.ts'
-import type { SourceName } from '../contracts/source.ts'
-import { FailureBackoff } from '../core/backoff.ts'
+import { FailureBackoff, backoffMs } from '../core/backoff.ts'
 import { awaited, CanaryStore, acknowledgedBy, stageOf } from './round.ts'
-import { delayAfter, Judge, type JudgeOptions } from './judge.ts'
+import { Judge, type JudgeOptions } from './judge.ts'
 import type { CanaryMemory, Round } from './round.ts'
-import { isTraceSource, traceIn } from './traces.ts'
+import { traceIn } from './traces.ts'
+import type { TraceSource } from './traces.ts'
 
 /** Interval for checking sinks while the trace is pending at one of them. */
 const CHECK_MS = 1_000
 /** Until a source has caught up, its trace would come after everything left to read. */
 const NOT_READY_MS = 30_000
+const RETRY_BASE_MS = 60_000
 /** How far an event's own time may differ from its prompt: whole seconds, and a slow server. */
 const BEFORE_MS = 5_000
 const AFTER_MS = 60_000
@@ -33,10 +33,7 @@ export interface CanaryQuestion {
 export interface CanaryOptions extends JudgeOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /**
-   * Resolves when the answer is complete, with the server's clock (epoch ms) if it sent one. Throws
-   * ConnectorError.
-   */
+  /** Resolves to the server's clock (epoch ms), if it sent one. Throws ConnectorError. */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
   /** all sources have caught up, except those that cannot read */
   readonly ready: () => Promise<boolean>
@@ -64,14 +61,11 @@ export class Canary {
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
-  /**
-   * Entries that landed or were known already; none of them is after `last` in the journal. Never
-   * waits or throws.
-   */
-  notice(source: SourceName, entries: Entries, last: Seq): void {
+  /** Landed, or known already; none is after `last` in the journal. Never waits or throws. */
+  notice(source: TraceSource, entries: Entries, last: Seq): void {
     const memory = this.#memory
     const round = memory?.round
-    if (!memory || !round || round.over || !isTraceSource(source) || round.traces[source]) return
+    if (!memory || !round || round.over || round.traces[source]) return
     const { nonce, sentAt, answered } = round
     const madeUs = answered && { from: answered.fromUs, to: answered.toUs }
     const found = traceIn(source, entries, { nonce, sentAt, madeUs, user: memory.user })
@@ -84,19 +78,16 @@ export class Canary {
     this.#wake()
   }
 
-  /**
-   * Prompts when due and checks the traces of the last prompt; returns the ms until the next call.
-   * Throws ConnectorError.
-   */
+  /** Returns the ms until the next call. Throws ConnectorError. */
   async step(signal: AbortSignal): Promise<number> {
     this.#noticed = false
     const memory = (this.#memory ??= await this.#load())
     const { reporter, ready } = this.#options
     const { round } = memory
-    if (round?.answered && isOpen(round)) {
-      await this.#checkSinks(memory, round)
+    if (round?.answered && !round.over) {
+      const isOver = await this.#checkSinks(memory, round)
       await this.#store.save(memory)
-      if (isOpen(round)) return this.#restMs(round)
+      if (!isOver) return this.#restMs(round)
     }
     const waitMs = this.#dueInMs(round)
     const isDue = waitMs <= 0
@@ -108,7 +99,7 @@ export class Canary {
     return isDue ? NOT_READY_MS : waitMs
   }
 
-  /** Runs until `signal` aborts. Throws only errors that end all loops. */
+  /** Throws only errors that end all loops. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted
@@ -118,11 +109,25 @@ export class Canary {
         if (waitMs > 0) await this.#rest(waitMs, signal)
       } catch (error) {
         if (stopped()) return
-        const delayMs = delayAfter(error, this.#options, this.#failures)
+        const delayMs = this.#delayAfter(error)
         const isBlocked = error instanceof ConnectorError && error.action === 'block'
         await (isBlocked && keyWait ? keyWait : clock).sleep(delayMs, signal)
       }
     }
+  }
+
+  /** Logs why no prompt was sent; returns how long to wait. Throws what waiting cannot fix. */
+  #delayAfter(error: unknown): number {
+    if (!isRetried(error)) throw error
+    const { log, reporter, random, intervalMs } = this.#options
+    const { count, logDue } = this.#failures.next(error)
+    const { code, message, action } = error
+    if (logDue)
+      log.warn('The canary prompt failed and will be retried', { code, error: message, attempt: count })
+    const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
+    const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
+    reporter.state(action === 'block' ? 'blocked' : 'failing', error, delayMs)
+    return delayMs
   }
 
   async #rest(ms: number, signal: AbortSignal): Promise<void> {
@@ -180,7 +185,7 @@ export class Canary {
     await this.#store.save(memory)
   }
 
-  async #checkSinks(memory: CanaryMemory, round: Round): Promise<void> {
+  async #checkSinks(memory: CanaryMemory, round: Round): Promise<boolean> {
     const { journal, clock, sinks } = this.#options
     for (const name of await acknowledgedBy(round, sinks, journal)) {
       const at = clock.now()
@@ -188,6 +193,7 @@ export class Canary {
       this.#judge.seen({ stage: 'delivered', sink: name }, round, at)
     }
     this.#judge.judge(memory, round)
+    return round.over
   }
 
   #restMs(round: Round): number {
@@ -195,5 +201,3 @@ export class Canary {
     return Math.max(1, round.sentAt + this.#options.boundMs - this.#options.clock.now())
   }
 }
-
-const isOpen = ({ over }: Round): boolean => !over

@@ -1,10 +1,7 @@
-// Evaluates a canary's round: which traces are missing, and when it is complete or overdue. Reports
-// that to the status registry.
+// Evaluates a canary's round: which traces are missing, and when it is complete or overdue.
 import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/reporter.ts'
-import { backoffMs } from '../core/backoff.ts'
-import type { FailureBackoff } from '../core/backoff.ts'
-import type { Clock, Random } from '../core/clock.ts'
-import { ConnectorError, isRetried } from '../core/errors.ts'
+import type { Clock } from '../core/clock.ts'
+import { ConnectorError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { stageOf, stagesOf, undelivered } from './round.ts'
 import type { CanaryMemory, Destination, Round } from './round.ts'
@@ -13,7 +10,6 @@ import type { TraceSource } from './traces.ts'
 export interface JudgeOptions {
   /** a trace that has not arrived this long after its prompt is missing */
   readonly boundMs: number
-  /** the enabled sources */
   readonly sources: readonly TraceSource[]
   /** the sinks that receive a trace, each with the source of the trace it must receive */
   readonly sinks: readonly Destination[]
@@ -68,7 +64,6 @@ export class Judge {
     }
   }
 
-  /** Records when the round is over. */
   judge(memory: CanaryMemory, round: Round): void {
     const { clock, reporter, log, boundMs } = this.#options
     const now = clock.now()
@@ -115,10 +110,6 @@ export class Judge {
   }
 }
 
-// Logs and delays for a canary that is missing or cannot be sent.
-
-const RETRY_BASE_MS = 60_000
-
 const nameOf = ({ stage, sink }: CanaryTrace): string => (sink === undefined ? stage : `${stage} ${sink}`)
 
 function alarmOf({ sentAt }: Round, missing: readonly CanaryTrace[], boundMs: number): ConnectorError {
@@ -127,28 +118,4 @@ function alarmOf({ sentAt }: Round, missing: readonly CanaryTrace[], boundMs: nu
     'timeout',
     `The canary prompt of ${new Date(sentAt).toISOString()} did not arrive everywhere within ${minutes} min: missing ${missing.map(nameOf).join(', ')}. docs/operations/canary.md says what to check for each`,
   )
-}
-
-interface FailureContext {
-  readonly log: Log
-  readonly reporter: StreamReporter
-  readonly random: Random
-  readonly intervalMs: number
-}
-
-/** Logs why no prompt was sent; returns how long to wait. Throws what waiting cannot fix. */
-export function delayAfter(
-  error: unknown,
-  { log, reporter, random, intervalMs }: FailureContext,
-  failures: FailureBackoff,
-): number {
-  if (!isRetried(error)) throw error
-  const { count, logDue } = failures.next(error)
-  const { code, message, action } = error
-  if (logDue)
-    log.warn('The canary prompt failed and will be retried', { code, error: message, attempt: count })
-  const span = { baseMs: RETRY_BASE_MS, capMs: Math.max(RETRY_BASE_MS, intervalMs) }
-  const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(count, span, random))
-  reporter.state(action === 'block' ? 'blocked' : 'failing', error, delayMs)
-  return delayMs
 }

@@ -42,13 +42,6 @@ const memory = z.object({
 export type Round = z.output<typeof round>
 export type CanaryMemory = z.output<typeof memory>
 
-const fresh = (): CanaryMemory => ({ wholeAt: 0 })
-
-/** The content of the state entry; one with another format or version is ignored. */
-function readMemory(stored: string | undefined): CanaryMemory {
-  return (stored === undefined ? undefined : jsonOf(memory, stored)) ?? fresh()
-}
-
 // The canary's state as a state entry in the journal: loaded once, written on change.
 
 export class CanaryStore {
@@ -63,7 +56,8 @@ export class CanaryStore {
 
   async load(): Promise<CanaryMemory> {
     this.#saved = (await this.#state.get(this.#workspace)) ?? ''
-    return readMemory(this.#saved === '' ? undefined : this.#saved)
+    // A state entry of another format or version is ignored.
+    return jsonOf(memory, this.#saved) ?? { wholeAt: 0 }
   }
 
   async save(memory: CanaryMemory): Promise<void> {
@@ -74,13 +68,11 @@ export class CanaryStore {
   }
 }
 
-// Progress of the sinks with a canary's traces: by their positions in the journal, and by their
-// dead letters.
+// How far the sinks are with a canary's traces: by position in the journal, and by dead letters.
 
 /** Dead letters examined per step. */
 const PAGE = 1_000
 
-/** A sink and the source of the trace that it must receive. */
 export interface Destination {
   readonly name: string
   readonly source: TraceSource
@@ -98,10 +90,7 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
   })
 }
 
-/**
- * The sinks that have acknowledged their trace by now; those that rejected it for good are recorded
- * in the round.
- */
+/** Records in the round the sinks that rejected it for good. */
 export async function acknowledgedBy(
   round: Round,
   sinks: readonly Destination[],
@@ -137,7 +126,6 @@ export const stageOf = {
   'history.query': 'query',
 } as const satisfies Record<TraceSource, CanaryTrace['stage']>
 
-/** The places for an answered prompt. */
 export function stagesOf(
   sources: readonly TraceSource[],
   sinks: readonly Destination[],

@@ -1,5 +1,4 @@
-// Finds the traces of our own prompt among the entries of each source: by our User-Agent, by user
-// and time, by the nonce in its text.
+// Finds traces of our own prompt: by our User-Agent, by user and time, by the nonce in its text.
 import { TYPE } from '../contracts/entries.ts'
 import type { Entries } from '../contracts/entries.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
@@ -16,10 +15,7 @@ export const isTraceSource = (source: SourceName): source is TraceSource =>
 
 /** Spec §2.2. */
 export const PROMPT_TYPE = 'api:create_query'
-/**
- * A query event this far from its prompt belongs to another one, even with clock differences: its
- * text is not searched.
- */
+/** A query event this far from its prompt is another's, even with clock differences: not searched. */
 const FAR_US = 2 * DAY_US
 
 interface Sought {
@@ -81,23 +77,10 @@ function traceAt(
   return { id: entries.id(index), user: of }
 }
 
-// Wraps a source so that its parts are shown to an observer once they have landed; neither the
-// source nor the ingest loop knows it.
+// Shows the parts of a source to an observer once they have landed; no other part knows it.
 
 /** `last`: none of the entries is after it in the journal. Must not wait. */
 type Notice = (entries: Entries, last: Seq) => void
-
-/**
- * Entries are foreign data: an observer may throw on one, and reading must continue. A trace missed
- * this way is reported as missing.
- */
-function notify(notice: Notice, entries: Entries, last: Seq): void {
-  try {
-    notice(entries, last)
-  } catch {
-    // The cause is content, so no detail may be logged.
-  }
-}
 
 export function noticed(source: Source, notice: Notice): Source {
   return {
@@ -108,7 +91,12 @@ export function noticed(source: Source, notice: Notice): Source {
       try {
         for (let next = await parts.next(); !next.done;) {
           const appended = yield next.value
-          if (appended.last !== undefined) notify(notice, next.value.entries, appended.last)
+          try {
+            if (appended.last !== undefined) notice(next.value.entries, appended.last)
+          } catch {
+            // Entries are foreign data, and reading must continue: a trace missed this way is reported
+            // as missing. The cause is content, so no detail may be logged.
+          }
           next = await parts.next(appended)
         }
       } finally {

@@ -1,5 +1,4 @@
-// Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
-// polled until it is acknowledged or sent again.
+// Batches that the receiver has taken but not confirmed: polled until acknowledged or sent again.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
 import type { Confirmation, Lines, Outcome, Rejection, Sink } from '../contracts/sink.ts'
@@ -15,14 +14,10 @@ interface UnconfirmedOptions extends LoopOptions {
   readonly sink: Pick<Sink, 'name' | 'maxUnconfirmed'>
 }
 
-export interface ResolvedBatch extends TakenBatch {
-  /** why it is sent again; undefined: confirmed */
-  readonly error: unknown
-}
-
-interface Waiting extends TakenBatch {
+export interface UnconfirmedBatch extends TakenBatch {
   readonly resolution: Promise<void>
-  resolved: ResolvedBatch | undefined
+  /** `error`: why it is sent again; undefined: confirmed */
+  result?: { readonly error: unknown }
 }
 
 const NO_TIMES = new Float64Array(0)
@@ -30,7 +25,7 @@ const NO_TIMES = new Float64Array(0)
 export class Unconfirmed {
   readonly #options: UnconfirmedOptions
   readonly #reports: DeliveryReports
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: UnconfirmedBatch[] = []
 
   constructor(options: UnconfirmedOptions, reports: DeliveryReports) {
     this.#options = options
@@ -51,8 +46,8 @@ export class Unconfirmed {
   }
 
   /** The first with a result; it stays until it is acknowledged or has expired. */
-  get resolved(): ResolvedBatch | undefined {
-    return this.#waiting.find(({ resolved }) => resolved)?.resolved
+  get resolved(): UnconfirmedBatch | undefined {
+    return this.#waiting.find(({ result }) => result)
   }
 
   /** Polls until the batch is confirmed; entries rejected after it become dead letters. */
@@ -68,25 +63,25 @@ export class Unconfirmed {
     await journal.recordInFlight(sink.name, taken.inFlight)
     if (rejectedBehind) {
       await journal.ack(sink.name, rejectedBehind)
-      const { rejected, accounts } = rejectedBehind
-      this.#reports.acknowledged({ times: NO_TIMES, filtered: filteredOf(accounts), rejected })
+      this.#reports.acknowledged({ ...rejectedBehind, times: NO_TIMES })
     }
     this.#add(taken, confirmation, signal)
   }
 
   /** A batch taken before a crash, known from its in-flight record. */
   resume(inFlight: InFlight, loaded: Loaded, confirmation: Confirmation, signal: AbortSignal): void {
-    this.#add(takenBefore(this.#options.sink.name, inFlight, loaded), confirmation, signal)
+    const { first, last: through } = inFlight
+    const { accounts } = withAccounts(this.#options.sink.name, loaded, { first, through, rejected: [] })
+    this.#add({ inFlight, times: loaded.times.slice(), accounts }, confirmation, signal)
   }
 
-  /** Acknowledges a confirmed batch. */
-  async ack(resolved: ResolvedBatch): Promise<void> {
+  async ack(batch: UnconfirmedBatch): Promise<void> {
     const { journal, sink } = this.#options
-    const { inFlight, times, accounts } = resolved
+    const { inFlight, times, accounts } = batch
     const { first, last } = inFlight
     await journal.ack(sink.name, { first, through: last, rejected: [], accounts })
-    this.#remove(resolved)
-    this.#reports.acknowledged({ times, filtered: filteredOf(accounts), rejected: [] })
+    this.#remove(batch)
+    this.#reports.acknowledged({ times, accounts, rejected: [] })
   }
 
   /**
@@ -109,37 +104,22 @@ export class Unconfirmed {
   }
 
   /** All batches to send again, in the order in which they were sent. */
-  takeExpired(): readonly ResolvedBatch[] {
-    const expired = this.#waiting.flatMap(({ resolved }) => (resolved?.error === undefined ? [] : [resolved]))
-    for (const resolved of expired) this.#remove(resolved)
+  takeExpired(): readonly UnconfirmedBatch[] {
+    const expired = this.#waiting.filter(({ result }) => result && result.error !== undefined)
+    for (const batch of expired) this.#remove(batch)
     return expired
   }
 
-  /** Resolves when one has a result, after `withinMs`, or when `signal` aborts. */
-  async wait(withinMs: number, signal: AbortSignal): Promise<void> {
-    await this.#wait(withinMs, signal, () => [])
-  }
-
-  /** The same, and also when new entries may have arrived. */
-  async waitOrMore(withinMs: number, signal: AbortSignal): Promise<void> {
-    const { journal, sink } = this.#options
-    await this.#wait(withinMs, signal, (until) => [journal.arrival(sink.name, until)])
-  }
-
-  /** `others` are stopped by the signal that they get. */
-  async #wait(
-    withinMs: number,
-    signal: AbortSignal,
-    others: (until: AbortSignal) => readonly Promise<void>[],
-  ): Promise<void> {
-    const { clock } = this.#options
+  /** Until one has a result or `withinMs` is over; with `orMore`, or new entries may have arrived. */
+  async wait(withinMs: number, signal: AbortSignal, orMore = false): Promise<void> {
+    const { journal, sink, clock } = this.#options
     const tether = new Tether(signal)
     try {
       await Promise.race([
         untilAborted(tether.signal),
         ...this.#waiting.map(({ resolution }) => resolution),
         ...(withinMs === Infinity ? [] : [clock.sleep(withinMs, tether.signal)]),
-        ...others(tether.signal),
+        ...(orMore ? [journal.arrival(sink.name, tether.signal)] : []),
       ])
     } finally {
       tether.close()
@@ -147,29 +127,22 @@ export class Unconfirmed {
   }
 
   #add(batch: TakenBatch, confirmation: Confirmation, signal: AbortSignal): void {
-    const waiting: Waiting = {
+    const waiting: UnconfirmedBatch = {
       ...batch,
-      resolved: undefined,
       resolution: confirmation.confirmed(signal).then(
-        () => void (waiting.resolved = { ...batch, error: undefined }),
-        (error: unknown) => void (waiting.resolved = { ...batch, error }),
+        () => void (waiting.result = { error: undefined }),
+        (error: unknown) => void (waiting.result = { error }),
       ),
     }
     this.#waiting.push(waiting)
   }
 
-  #remove({ inFlight }: ResolvedBatch): void {
-    this.#waiting.splice(
-      this.#waiting.findIndex((waiting) => waiting.inFlight === inFlight),
-      1,
-    )
+  #remove(batch: UnconfirmedBatch): void {
+    this.#waiting.splice(this.#waiting.indexOf(batch), 1)
   }
 }
 
-/**
- * The results of a batch whose lines get them in several tries. Kept in memory only: after a crash
- * the whole batch is sent again.
- */
+/** For a batch whose lines get results in several tries; after a crash all of it is sent again. */
 export class LineResults {
   readonly #seqs: Float64Array
   readonly #times: Float64Array
@@ -202,32 +175,19 @@ export class LineResults {
   }
 }
 
-// What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
-// Pure.
+// How far an answer acknowledges a batch, and which part awaits confirmation. Pure.
 
 interface AckWithAccounts extends Acknowledgement {
   readonly accounts: readonly DayAccount[]
 }
 
-interface AckedBatch {
-  readonly acknowledgement: Acknowledgement
-  /** own times of the accepted entries, µs */
-  readonly times: Float64Array
-  readonly filtered: number
-}
-
 /** How far the receiver answered: the acknowledged lines, and the filtered entries around them. */
-export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): AckedBatch {
-  const answered = answeredOf(loaded, outcome)
-  const acknowledgement = withAccounts(sink, loaded, { first: loaded.first, ...answered })
-  return {
-    acknowledgement,
-    times: acceptedTimes(loaded, outcome),
-    filtered: filteredOf(acknowledgement.accounts),
-  }
+export function acknowledgementOf(sink: string, loaded: Loaded, outcome: Outcome): AckWithAccounts {
+  return withAccounts(sink, loaded, { first: loaded.first, ...answeredOf(loaded, outcome) })
 }
 
-function acceptedTimes({ times }: Loaded, { acknowledged, rejected }: Outcome): Float64Array {
+/** Own times of the accepted entries, µs. */
+export function acceptedTimes({ times }: Loaded, { acknowledged, rejected }: Outcome): Float64Array {
   const answered = times.subarray(0, acknowledged)
   if (rejected.length === 0) return answered
   const indices = new Set(rejected.map(({ index }) => index))
@@ -253,10 +213,6 @@ function withAccounts(
   return { ...part, accounts: accountsOf(sink, slices, { ...part, seqs }) }
 }
 
-/** Entries addressed only to another sink are not counted here. */
-export const filteredOf = (accounts: readonly DayAccount[]): number =>
-  accounts.reduce((sum, { filtered }) => sum + filtered, 0)
-
 /** The part of a batch that the receiver has taken. */
 interface TakenBatch {
   /** as recorded in the journal, with the detail that `resume` needs */
@@ -267,19 +223,14 @@ interface TakenBatch {
   readonly accounts: readonly DayAccount[]
 }
 
-interface Taken extends TakenBatch {
-  /** rejected after it; undefined: nothing */
-  readonly rejectedBehind: AckWithAccounts | undefined
-}
-
-/** The taken part of the batch; it keeps its in-flight record until it is confirmed. */
+/** The taken part keeps its in-flight record until it is confirmed. */
 function takenOf(
   sink: string,
   inFlight: InFlight,
   loaded: Loaded,
   outcome: Outcome,
   confirmation: Confirmation,
-): Taken {
+): TakenBatch & { readonly rejectedBehind: AckWithAccounts | undefined } {
   const { first, lines, times } = loaded
   const refusedAt = outcome.rejected[0]?.index
   const end = refusedAt ?? outcome.acknowledged
@@ -291,11 +242,4 @@ function takenOf(
     accounts: withAccounts(sink, loaded, { first, through: last, rejected: [] }).accounts,
     rejectedBehind: refusedAt === undefined ? undefined : withAccounts(sink, loaded, behind),
   }
-}
-
-/** The whole batch of an in-flight record found after a crash: the receiver took it before. */
-function takenBefore(sink: string, inFlight: InFlight, loaded: Loaded): TakenBatch {
-  const { first, last: through } = inFlight
-  const { accounts } = withAccounts(sink, loaded, { first, through, rejected: [] })
-  return { inFlight, times: loaded.times.slice(), accounts }
 }

@@ -4,8 +4,8 @@ import type { InFlight } from '../contracts/journal.ts'
 import type { Delivery, Outcome, Sink } from '../contracts/sink.ts'
 import { ConnectorError } from '../core/errors.ts'
 import type { Seq } from '../core/sequence.ts'
-import { LineResults, Unconfirmed, acknowledgementOf } from './acknowledgements.ts'
-import type { ResolvedBatch } from './acknowledgements.ts'
+import { LineResults, Unconfirmed, acceptedTimes, acknowledgementOf } from './acknowledgements.ts'
+import type { UnconfirmedBatch } from './acknowledgements.ts'
 import { Loader, limitsIn } from './loader.ts'
 import type { Loaded, LoaderOptions, Wish } from './loader.ts'
 import type { StepResult, Dispatcher } from './loop.ts'
@@ -70,10 +70,7 @@ export class BatchDispatcher implements Dispatcher {
     this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
-  /**
-   * One step: sends one batch and acknowledges what the receiver answered for. Throws
-   * ConnectorError if nothing could be acknowledged; the next call sends the same batch again.
-   */
+  /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same batch again. */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#recordAnswer(this.#answered, signal)
     for (const inFlight of await this.#leftInFlight.resume(signal)) this.#sendAgain(inFlight)
@@ -114,7 +111,7 @@ export class BatchDispatcher implements Dispatcher {
       this.#rejectionRun.check()
       return waitMs
     }
-    await this.#unconfirmed.waitOrMore(waitMs, signal)
+    await this.#unconfirmed.wait(waitMs, signal, true)
     return 'worked'
   }
 
@@ -132,7 +129,6 @@ export class BatchDispatcher implements Dispatcher {
     return this.#halving.isUnderWay || this.#rejectionRun.isTooLong
   }
 
-  /** Throws what the sink throws. */
   async #inFlightOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<InFlight> {
     const { sink, shape } = this.#options
     return { first, last, shape, detail: (await sink.prepare?.(lines, signal)) ?? '' }
@@ -263,7 +259,7 @@ export class BatchDispatcher implements Dispatcher {
 
   async #ack(loaded: Loaded, outcome: Outcome, signal: AbortSignal): Promise<void> {
     const { journal, sink } = this.#options
-    const { acknowledgement, times, filtered } = acknowledgementOf(sink.name, loaded, outcome)
+    const acknowledgement = acknowledgementOf(sink.name, loaded, outcome)
     const whole = outcome.acknowledged === loaded.lines.count
     const prefetched = whole && !this.#isIsolating ? this.#prefetch.wanted : undefined
     // Written in the transaction of this acknowledgement. A batch that cannot be prepared reports
@@ -274,18 +270,19 @@ export class BatchDispatcher implements Dispatcher {
     this.#answered = undefined
     this.#sending = undefined
     if (next) this.#sending = { loaded: this.#prefetch.take(), inFlight: next, possibleDuplicate: false }
-    this.#reports.acknowledged({ times, filtered, rejected: acknowledgement.rejected })
+    this.#reports.acknowledged({ ...acknowledgement, times: acceptedTimes(loaded, outcome) })
   }
 
   /** Throws the reason why a batch was never confirmed; it is sent again before anything new. */
-  async #conclude(resolved: ResolvedBatch): Promise<StepResult> {
-    if (resolved.error === undefined) {
-      await this.#unconfirmed.ack(resolved)
+  async #conclude(batch: UnconfirmedBatch): Promise<StepResult> {
+    const error = batch.result?.error
+    if (error === undefined) {
+      await this.#unconfirmed.ack(batch)
       return 'worked'
     }
     // Batches that expired together are sent again together, after one pause rather than one each.
     for (const { inFlight } of this.#unconfirmed.takeExpired()) this.#sendAgain(inFlight)
-    throw resolved.error as Error
+    throw error as Error
   }
 
   #sendAgain(inFlight: InFlight): void {
@@ -299,8 +296,7 @@ export class BatchDispatcher implements Dispatcher {
   }
 }
 
-// Prefetch: the next batch is framed while the last one is in flight, so that the receiver never
-// waits for us.
+// The next batch is framed while the last one is in flight: the receiver never waits for us.
 
 class Prefetch {
   readonly #loader: Loader
@@ -332,15 +328,14 @@ class Prefetch {
     return loaded
   }
 
-  /** Drops the batch: it is framed again when it is its turn. */
+  /** It is framed again when it is its turn. */
   drop(): void {
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)
   }
 }
 
-// Halves a batch that the receiver refuses as a whole, until a single entry is left.
-// Then batches grow again.
+// Halves a batch that is refused as a whole, down to a single entry. Then batches grow again.
 
 class Halving {
   readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
@@ -364,15 +359,13 @@ class Halving {
     return undefined
   }
 
-  /** A batch was acknowledged. */
   widen(): void {
     const twice = this.maxEntries * 2
     this.maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
   }
 }
 
-// In-flight records of an earlier process, handled one after the other: the batch is polled if its
-// receiver has taken it, else sent again.
+// In-flight records of an earlier process: polled if taken, else sent again.
 
 class LeftInFlight {
   readonly #options: DispatcherOptions
@@ -445,7 +438,6 @@ export class RejectionRun {
     this.#sink = sink
   }
 
-  /** Call once per answer. */
   count({ acknowledged, rejected, retry }: Outcome): void {
     const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
     const again = new Set(retry?.indices)

@@ -1,5 +1,4 @@
-// Loads the next pending entries as lines: reads the journal once enough is there, and frames them
-// within the sink's memory budget.
+// Loads the next pending entries as lines, within the sink's memory budget.
 import { ID_END, ID_START } from '../contracts/entries.ts'
 import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
@@ -52,10 +51,7 @@ export class Loader {
     this.#framing = framingOf(options)
   }
 
-  /**
-   * The oldest entries that are neither acknowledged nor in flight, or the ms to wait for more. The
-   * caller must `free` the result.
-   */
+  /** Neither acknowledged nor in flight; or the ms to wait for more. Call `free` for the result. */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
     const taken = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
@@ -65,8 +61,11 @@ export class Loader {
   /** Like `load`, if a batch may be sent now and its memory is free right now; else undefined. */
   async loadIfFree(wish: Wish): Promise<Loaded | undefined> {
     const { limits, memory } = this.#options
-    const taken = await takeIfFree(memory, this.#reading(wish), limits.maxBytes)
-    return taken && this.#frame(taken, this.#lineBytes(wish))
+    // Do not read a batch only to find out that there is no memory for it.
+    if (memory.full) return undefined
+    const found = await look(memory, this.#reading(wish), limits.maxBytes)
+    const isTaken = typeof found === 'object' && 'batch' in found
+    return isTaken ? this.#frame(found, this.#lineBytes(wish)) : undefined
   }
 
   #reading(wish: Wish) {
@@ -101,10 +100,7 @@ export class Loader {
     return journal.pressure().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /**
-   * The whole range, regardless of the current limits: the batch of an in-flight record. `only`:
-   * just these of its lines.
-   */
+  /** The range of an in-flight record, whatever the limits are now. `only`: just these of its lines. */
   async reload(
     { first, last }: SequenceRange,
     signal: AbortSignal,
@@ -136,8 +132,7 @@ export class Loader {
   }
 }
 
-// A batch as lines: formats and frames each entry into one buffer, in journal order. Pure except
-// for the buffer.
+// Formats and frames a batch into one buffer, in journal order. Pure except for the buffer.
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
@@ -277,8 +272,7 @@ function frameSlices(
   return { count, last }
 }
 
-// A sink's part of the process's memory budget: everything that it has loaded from the journal is
-// counted there. Keep nothing loaded while waiting for memory.
+// Everything loaded counts in the sink's budget. Keep nothing loaded while waiting for memory.
 
 /** A batch is in memory twice: raw bytes and framed lines. */
 const FORMS = 2
@@ -330,21 +324,9 @@ async function look<Nothing extends number | undefined>(
   })
 }
 
-/** What `read` finds, if its memory is free right now; else undefined. */
-async function takeIfFree(
-  memory: MemoryBudget,
-  read: Read<number>,
-  mostBytes: number,
-): Promise<ReservedBatch | undefined> {
-  // Do not read a batch only to find out that there is no memory for it.
-  if (memory.full) return undefined
-  const found = await look(memory, read, mostBytes)
-  return typeof found === 'object' && 'batch' in found ? found : undefined
-}
-
 /**
- * Like `takeIfFree`, but waits for memory and then reads again, up to the size it waited for. The
- * caller must not keep any of this budget, or it waits for itself.
+ * What `read` finds. If its memory is not free, waits for it and then reads again, up to the size
+ * it waited for. The caller must not keep any of this budget, or it waits for itself.
  */
 export async function takeIntoMemory<Nothing extends number | undefined>(
   { memory, reporter, clock }: ShareOptions,
@@ -362,16 +344,14 @@ export async function takeIntoMemory<Nothing extends number | undefined>(
     // loop ends.
     if (isLarge(found.wantedBytes / FORMS)) await clock.sleep(0, signal)
     const again = await read(found.wantedBytes / FORMS)
-    if (typeof again === 'object') return { batch: whole(again), release }
+    if (typeof again === 'object') {
+      if ('rawBytes' in again) throw new Error('An entry that there was room for was left on the disk')
+      return { batch: again, release }
+    }
     release()
     return again
   } catch (error) {
     release()
     throw error
   }
-}
-
-function whole(found: Batch | TooLarge): Batch {
-  if ('rawBytes' in found) throw new Error('An entry that there was room for was left on the disk')
-  return found
 }

@@ -1,9 +1,8 @@
-// Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
-// decides what an error means.
+// Runs the steps of one sink's dispatcher, waits in between, and decides what an error means.
 import type { ChunkSlice, DeliveryQueue, HasState, Totals } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
-import { Tether, turns } from '../core/abort.ts'
+import { Tether, orAborted, turns } from '../core/abort.ts'
 import { FailureBackoff, backoffMs, logFailure } from '../core/backoff.ts'
 import type { Clock, Random } from '../core/clock.ts'
 import type { ConnectorError } from '../core/errors.ts'
@@ -61,12 +60,12 @@ async function waitForMore(
   wait.close()
 }
 
-export const BLOCKED_TEXT =
+const BLOCKED_TEXT =
   'Delivery is blocked until this is fixed: entries stay in the journal, and it is retried automatically'
 
 const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
 
-/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
+/** Returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: LoopOptions,
   error: unknown,
@@ -85,19 +84,44 @@ function delayAfter(
 const RETRY = { baseMs: 1_000, capMs: 30_000 }
 const BLOCKED = { baseMs: 10_000, capMs: 60_000 }
 
-export function retryDelayMs(
-  { action, retryAfterMs = 0 }: ConnectorError,
-  count: number,
-  random: Random,
-): number {
+function retryDelayMs({ action, retryAfterMs = 0 }: ConnectorError, count: number, random: Random): number {
   // A blocked sink needs a person, so a retry hint is not trusted for long.
   if (action === 'block')
     return Math.max(Math.min(retryAfterMs, BLOCKED.capMs), backoffMs(count, BLOCKED, random))
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
-// The contract between the delivery loop of one sink (`loop.ts`) and its dispatcher, for batches or
-// objects.
+// Probes a receiver at the start: a fault shows before the first entries are due.
+
+const probeTexts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
+
+/** Until it is ready, or a delivery is over. Throws only errors that end all loops. */
+export async function probe(
+  { sink, reporter, log, clock, random }: LoopOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!sink.probe) return
+  const failures = new FailureBackoff(() => clock.elapsed())
+  const over = () => signal.aborted || reporter.tried()
+  while (!over()) {
+    try {
+      // A hanging disk does not react to the signal.
+      await orAborted(sink.probe(signal), signal)
+      reporter.probed()
+      if (failures.succeeded()) log.info('The receiver is ready')
+      return
+    } catch (error) {
+      if (over()) return
+      const { failure, delayMs } = logFailure(log, probeTexts, failures, error, (failure, count) =>
+        retryDelayMs(failure, count, random),
+      )
+      reporter.probed(failure, delayMs)
+      await clock.sleep(delayMs, signal)
+    }
+  }
+}
+
+// The contract between the loop of a sink and its dispatcher, for batches or objects.
 
 /**
  * Result of a step. `worked`: something was done, and earlier failures are over. `unproven`:
@@ -109,17 +133,11 @@ export type StepResult = 'worked' | 'unproven' | number
 export interface Dispatcher {
   /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same again. */
   step(signal: AbortSignal): Promise<StepResult>
-  /**
-   * ms until collected entries are sent, as of the last step; undefined: nothing is collected.
-   * Absent: never collects.
-   */
+  /** ms until collected entries are sent, as of the last step; undefined: nothing is collected. */
   readonly collectsForMs?: number | undefined
   /** True while other work than pending entries is left, such as manifests. Absent: never. */
   readonly unfinished?: boolean
-  /**
-   * At a stop, after the last step: records answers that still arrive, until none can or `signal`
-   * aborts. Absent: there are none.
-   */
+  /** At a stop: records answers until none can arrive or `signal` aborts. Absent: there are none. */
   awaitConfirmations?(signal: AbortSignal): Promise<void>
 }
 

@@ -1,7 +1,7 @@
 // Delivery in objects, with the journal as the spool. A range is counted while it grows, closed by
 // its in-flight record, written to disk, stored object by object, and acknowledged as one.
 import { perStream } from '../contracts/journal.ts'
-import type { Batch, InFlight, DeliveryQueue, ChunkSlice, Shared, StateEntry } from '../contracts/journal.ts'
+import type { Batch, InFlight, ChunkSlice, Shared, StateEntry } from '../contracts/journal.ts'
 import type {
   Evidence,
   EvidenceState,
@@ -15,16 +15,14 @@ import type {
 } from '../contracts/sink.ts'
 import { ByteWriter } from '../core/bytes.ts'
 import { believed } from '../core/clock.ts'
-import type { Clock } from '../core/clock.ts'
 import type { Seq } from '../core/sequence.ts'
 import { DAY_MS, dayText } from '../core/time.ts'
-import { filteredOf } from './acknowledgements.ts'
 import { framingOf, rawBytesIn, takeIntoMemory } from './loader.ts'
-import type { Framing, ReservedBatch, ShareOptions } from './loader.ts'
+import type { Framing, ReservedBatch } from './loader.ts'
 import { sendsAtOnce } from './loop.ts'
 import type { DeliveryOptions, StepResult, Dispatcher } from './loop.ts'
 import { ENTRY_SPARE_BYTES, PIECE_SPARE_BYTES } from './redact.ts'
-import { Delays, DayAccountSums, dayOf } from './reporting.ts'
+import { Delays, DayAccountSums, dayOf, filteredOf } from './reporting.ts'
 
 export interface ObjectDispatcherOptions extends DeliveryOptions {
   readonly sink: ObjectSink
@@ -106,7 +104,7 @@ export class ObjectDispatcher implements Dispatcher {
         'Settings that change the objects were changed while some were being stored: an object may be stored twice, under its old and its new name; `verify` then reports the old one as added by another program',
         { first: inFlight.first, last: inFlight.last },
       )
-    return closedBy({ ...inFlight, shape })
+    return new ClosedRange({ ...inFlight, shape })
   }
 
   /** Counts new entries, or returns how long the open range may wait for more. */
@@ -146,7 +144,7 @@ export class ObjectDispatcher implements Dispatcher {
     const inFlight = { first, last, shape, detail: '' }
     await journal.recordInFlight(sink.name, inFlight)
     this.#open = new OpenRange()
-    this.#closed = closedBy(inFlight)
+    this.#closed = new ClosedRange(inFlight)
     return 'worked'
   }
 
@@ -215,29 +213,21 @@ interface WaitingObject {
 }
 
 /** Its in-flight record is in the journal. */
-interface ClosedRange {
+class ClosedRange {
   readonly inFlight: InFlight
-  readonly groups: Groups
+  readonly groups = new Groups()
   /** on the disk, to be uploaded; failed ones stay */
-  readonly waiting: WaitingObject[]
-  readonly done: Set<ObjectGroup>
-  readonly stored: StoredObject[]
-  readonly contents: Contents[]
+  readonly waiting: WaitingObject[] = []
+  readonly done = new Set<ObjectGroup>()
+  readonly stored: StoredObject[] = []
+  readonly contents: Contents[] = []
   /** of the last pass, which read every entry of the range */
-  accounts: DayAccountSums
+  accounts = new DayAccountSums()
   /** the last pass found no group that is not done or waiting */
-  complete: boolean
-}
+  complete = false
 
-function closedBy(inFlight: InFlight): ClosedRange {
-  const lists = { waiting: [], stored: [], contents: [] }
-  return {
-    inFlight,
-    groups: new Groups(),
-    ...lists,
-    done: new Set(),
-    accounts: new DayAccountSums(),
-    complete: false,
+  constructor(inFlight: InFlight) {
+    this.inFlight = inFlight
   }
 }
 
@@ -252,14 +242,9 @@ async function writeAnew(closed: ClosedRange): Promise<void> {
 /** Bytes read from the journal at a time: a range may be far larger than the memory budget. */
 const PIECE = { maxEntries: 1_000, maxBytes: 1024 * 1024 }
 
-interface PieceOptions extends ShareOptions {
-  readonly journal: DeliveryQueue
-  readonly sink: { readonly name: string }
-}
-
 /** The oldest entries behind `after`; undefined: there are none. Rejects when `signal` aborts. */
 function takePiece(
-  options: PieceOptions,
+  options: ObjectDispatcherOptions,
   after: Seq | undefined,
   maxEntries: number,
   signal: AbortSignal,
@@ -271,8 +256,7 @@ function takePiece(
   return takeIntoMemory(options, read, Math.min(PIECE.maxBytes, rawBytesIn(memory)), signal)
 }
 
-// A range of the journal to send as objects: the group of each entry, how much is open and for how
-// long. Keeps counts, no entries.
+// A range of the journal to send as objects. Keeps counts, no entries.
 
 /** A range is closed before it exceeds this many groups: one object each. */
 const MOST_GROUPS = 64
@@ -358,48 +342,26 @@ export class OpenRange {
 /** The contents of one object while it is written. @internal for tests */
 export class Contents {
   readonly delays = new Delays()
-  readonly #group: ObjectGroup
-  #count = 0
-  #first: Seq = 0
-  #last: Seq = 0
-  #firstAtUs = NaN
-  #lastAtUs = NaN
+  readonly whole: { -readonly [Key in keyof ObjectContent]: ObjectContent[Key] }
 
   constructor(group: ObjectGroup) {
-    this.#group = group
+    this.whole = { group, count: 0, first: 0, last: 0, firstAtUs: NaN, lastAtUs: NaN }
   }
 
   add(seq: Seq, atUs: number, nowMs: number): void {
-    if (this.#count++ === 0) this.#first = seq
-    this.#last = seq
-    if (!(atUs >= this.#firstAtUs)) this.#firstAtUs = Number.isNaN(atUs) ? this.#firstAtUs : atUs
-    if (!(atUs <= this.#lastAtUs)) this.#lastAtUs = Number.isNaN(atUs) ? this.#lastAtUs : atUs
+    const { whole } = this
+    if (whole.count++ === 0) whole.first = seq
+    whole.last = seq
+    if (!(atUs >= whole.firstAtUs) && !Number.isNaN(atUs)) whole.firstAtUs = atUs
+    if (!(atUs <= whole.lastAtUs) && !Number.isNaN(atUs)) whole.lastAtUs = atUs
     this.delays.add(atUs, nowMs)
-  }
-
-  get whole(): ObjectContent {
-    return {
-      group: this.#group,
-      count: this.#count,
-      first: this.#first,
-      last: this.#last,
-      firstAtUs: this.#firstAtUs,
-      lastAtUs: this.#lastAtUs,
-    }
   }
 }
 
-// Writes a closed range to disk: one pass frames several of its objects in parallel. With more
-// groups than that, the range is read again.
+// Writes several objects of a closed range in one pass; for more of them it is read again.
 
 /** Objects written in one pass: each has a compressor. */
 const LOT = 8
-
-interface WritingOptions extends ShareOptions {
-  readonly sink: Pick<ObjectSink, 'name' | 'open'>
-  readonly journal: DeliveryQueue
-  readonly clock: Clock
-}
 
 interface Writing {
   readonly object: OpenObject
@@ -409,7 +371,7 @@ interface Writing {
 
 /** Writes up to one pass of its objects to disk, ready for upload. */
 async function writeLot(
-  options: WritingOptions,
+  options: ObjectDispatcherOptions,
   framing: Framing,
   closed: ClosedRange,
   signal: AbortSignal,
@@ -436,7 +398,7 @@ async function writeLot(
 }
 
 async function pieceOf(
-  options: WritingOptions,
+  options: ObjectDispatcherOptions,
   after: Seq,
   last: Seq,
   signal: AbortSignal,
@@ -447,16 +409,15 @@ async function pieceOf(
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
-/** The objects that one pass writes. */
 class Lot {
   /** Some groups did not fit into this pass. */
   more = false
-  readonly #options: WritingOptions
+  readonly #options: ObjectDispatcherOptions
   readonly #framing: Framing
   readonly #closed: ClosedRange
   readonly #open = new Map<ObjectGroup, Writing>()
 
-  constructor(options: WritingOptions, framing: Framing, closed: ClosedRange) {
+  constructor(options: ObjectDispatcherOptions, framing: Framing, closed: ClosedRange) {
     this.#options = options
     this.#framing = framing
     this.#closed = closed
@@ -512,7 +473,6 @@ class Lot {
   }
 }
 
-/** Writes the framed lines of one piece to disk. */
 async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())

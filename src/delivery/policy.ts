@@ -1,5 +1,4 @@
-// Which entries a sink may receive: its content policy as settings, and the functions that delivery
-// uses.
+// Which entries a sink may receive: its content policy.
 import { createHash } from 'node:crypto'
 import type { ChunkSlice } from '../contracts/journal.ts'
 import { readHashKey } from '../core/secret.ts'
@@ -28,10 +27,7 @@ export interface Policy {
   readonly shapes: readonly string[]
 }
 
-/**
- * The policy as `open` returns it. If it needs a key that is not available yet, each step tries
- * again and throws the error until it is.
- */
+/** Without a key that it needs, each step tries again and throws the error. */
 export function openAfterKeys(
   settings: PolicySettings,
   read: (path: string) => string,
@@ -66,8 +62,7 @@ function detailOf(change: Change): string | number | undefined {
   return change.with === 'truncate' ? change.bytes : undefined
 }
 
-// Delivery that needs something before it can begin, such as the key of a hash. Until it is there
-// the sink is blocked and sends nothing.
+// Without the key of a hash the sink is blocked and sends nothing.
 
 /** @internal for tests */
 export class AfterKeys implements Dispatcher {

@@ -4,21 +4,16 @@ import type { Rejected, ChunkSlice } from '../contracts/journal.ts'
 import { deliveryBucketsSeconds } from '../contracts/reporter.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import { LogThrottle } from '../core/backoff.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Log } from '../core/log.ts'
 import type { Seq } from '../core/sequence.ts'
 import { MINUTE_MS, epochDay } from '../core/time.ts'
+import type { LoopOptions } from './loop.ts'
 
-interface Listeners {
-  readonly log: Log
-  readonly reporter: SinkReporter
-  readonly clock: Clock
-}
+type Listeners = Pick<LoopOptions, 'log' | 'reporter' | 'clock'>
 
 interface AckedBatch {
   /** own times of the accepted entries, µs */
   readonly times: Float64Array
-  readonly filtered: number
+  readonly accounts: readonly DayAccount[]
   readonly rejected: readonly Rejected[]
 }
 
@@ -37,8 +32,9 @@ export class DeliveryReports {
     this.#throttle = new LogThrottle(() => listeners.clock.elapsed(), MINUTE_MS)
   }
 
-  acknowledged({ times, filtered, rejected }: AckedBatch): void {
+  acknowledged({ times, accounts, rejected }: AckedBatch): void {
     const { reporter, clock } = this.#listeners
+    const filtered = filteredOf(accounts)
     reporter.acknowledged({ accepted: times.length, deadLettered: rejected.length, filtered })
     if (times.length > 0) reportAccepted(reporter, clock.now(), times)
     for (const { code, reason } of rejected) {
@@ -76,8 +72,7 @@ export class DeliveryReports {
   }
 }
 
-// Delays from an entry's own time to its acceptance: one mean and count per histogram bucket, so
-// one call per bucket instead of one per entry.
+// Delays from own time to acceptance, as one mean and count per histogram bucket.
 
 /** The histogram bucket of a delay; the last one has no bound. */
 function bucketOf(delayMs: number): number {
@@ -86,51 +81,36 @@ function bucketOf(delayMs: number): number {
   return bucket
 }
 
-class Means {
+/** Keeps the own times of entries that are counted before they are accepted, as means. */
+export class Delays {
   readonly #counts = new Uint32Array(deliveryBucketsSeconds.length + 1)
   readonly #sumsMs = new Float64Array(deliveryBucketsSeconds.length + 1)
 
-  add(bucket: number, ms: number): void {
+  add(atUs: number, nowMs: number): void {
+    const atMs = Math.min(atUs / 1000, nowMs)
+    const bucket = bucketOf(nowMs - atMs)
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1
-    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + ms
+    this.#sumsMs[bucket] = (this.#sumsMs[bucket] as number) + atMs
   }
 
-  forEach(use: (meanMs: number, count: number) => void): void {
+  /** Reports the delays of all that were added: they are accepted now. */
+  report(reporter: SinkReporter, nowMs: number): void {
     this.#counts.forEach((count, bucket) => {
-      if (count > 0) use((this.#sumsMs[bucket] as number) / count, count)
+      if (count > 0) reporter.delivered(nowMs - (this.#sumsMs[bucket] as number) / count, count)
     })
   }
 }
 
 /** The receiver has just accepted entries of these own times (µs). @internal for tests */
 export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Float64Array): void {
-  const delays = new Means()
+  const delays = new Delays()
   // By index: an iterator allocates an object for each time.
-  for (let i = 0; i < times.length; i++) {
-    const delayMs = Math.max(0, nowMs - (times[i] as number) / 1000)
-    delays.add(bucketOf(delayMs), delayMs)
-  }
-  delays.forEach((meanMs, count) => reporter.delivered(meanMs, count))
+  for (let i = 0; i < times.length; i++) delays.add(times[i] as number, nowMs)
+  delays.report(reporter, nowMs)
   reporter.success()
 }
 
-/** Keeps the own times of entries that are counted before they are accepted, as means. */
-export class Delays {
-  readonly #times = new Means()
-
-  add(atUs: number, nowMs: number): void {
-    const atMs = atUs / 1000
-    this.#times.add(bucketOf(nowMs - atMs), atMs)
-  }
-
-  /** Reports the delays of all that were added: they are accepted now. */
-  report(reporter: SinkReporter, nowMs: number): void {
-    this.#times.forEach((meanAtMs, count) => reporter.delivered(Math.max(0, nowMs - meanAtMs), count))
-  }
-}
-
-// Results of a batch's entries by source and the entries' own UTC day: the input of the delivery
-// accounts. Pure.
+// Results by source and the entries' own UTC day, for the delivery accounts. Pure.
 
 type AccountColumn = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }
@@ -140,14 +120,14 @@ export class DayAccountSums {
   readonly #sums = new Map<string, Sum>()
   #last: Sum | undefined
 
-  add({ stream }: Pick<ChunkSlice, 'stream'>, day: number, column: AccountColumn, count = 1): void {
+  add({ stream }: Pick<ChunkSlice, 'stream'>, day: number, column: AccountColumn): void {
     if (this.#last?.day !== day || this.#last.stream !== stream) {
       const key = `${stream.workspace} ${stream.source} ${day}`
       const fresh = { stream, day, accepted: 0, filtered: 0, replayed: 0 }
       this.#last = this.#sums.get(key) ?? fresh
       this.#sums.set(key, this.#last)
     }
-    this.#last[column] += count
+    this.#last[column]++
   }
 
   /** Counts an unwanted entry, unless it is another sink's, or was counted before its replay. */
@@ -159,6 +139,10 @@ export class DayAccountSums {
     return [...this.#sums.values()]
   }
 }
+
+/** Entries addressed only to another sink are not counted here. */
+export const filteredOf = (accounts: readonly DayAccount[]): number =>
+  accounts.reduce((sum, { filtered }) => sum + filtered, 0)
 
 /** A chunk slice without the bytes of its entries: enough for counting. */
 export interface SliceTimes extends Omit<ChunkSlice, 'entries'> {

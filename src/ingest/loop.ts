@@ -1,5 +1,4 @@
-// Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
-// error means. Only the loop waits.
+// Requests the next page, appends it to the journal, decides what an error means. Only it waits.
 import type { Append, HasPressure, Intake } from '../contracts/journal.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'
@@ -12,10 +11,7 @@ import type { ReadTimes } from './read-times.ts'
 
 /** While the journal is full, it is checked this often for room. */
 const PAUSED_MS = 1_000
-/**
- * If the journal fills up in the middle of an answer, the socket is kept open this long; then the
- * answer is abandoned.
- */
+/** So long the socket stays open if the journal fills up in mid-answer; then it is abandoned. */
 const FULL_WAIT_MS = 30_000
 export interface IngestOptions {
   readonly source: Source
@@ -40,7 +36,6 @@ export interface IngestOptions {
 }
 
 interface IngestResult {
-  /** to continue from */
   readonly cursor: Cursor | undefined
   /** the fault of the page, whose cursor counts it and has landed all the same; undefined: none */
   readonly fault: ConnectorError | undefined
@@ -86,10 +81,7 @@ export async function ingestOnce(
 
 const isGoodEnd = ({ cursor, underWay }: PageChunk): boolean => cursor !== undefined && underWay !== true
 
-/**
- * For a later part of an answer that is partly stored: if there is no room, waits a while with the
- * socket open, since abandoning it means requesting everything again.
- */
+/** Waits for room with the socket open: abandoning the answer means requesting all of it again. */
 async function appendOrWait(
   options: IngestOptions,
   part: PageChunk,
@@ -151,10 +143,7 @@ async function append(
 const dueCount = (throttle: LogThrottle | undefined, amount: number) =>
   throttle ? throttle.next(amount) : amount
 
-/**
- * Reads until `signal` aborts, or, with `once`, until the source has read everything. Throws only
- * errors that end all loops.
- */
+/** Ends with `once` when the source has read everything. Throws only errors that end all loops. */
 export async function runIngest(options: IngestOptions, signal: AbortSignal): Promise<void> {
   const { source, journal, reporter, clock, once, keyWait } = options
   const throttle = () => new LogThrottle(() => clock.elapsed())
@@ -254,7 +243,7 @@ const texts = {
   blocked: 'Reading is blocked until this is fixed; it is retried automatically',
 }
 
-/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
+/** Returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: IngestOptions,
   error: unknown,
@@ -280,18 +269,13 @@ const CHECK_MS = 1
 /** A stalled sink, or one that collects for an object, costs a page at most this many checks. */
 const MAX_CHECKS = 25
 
-interface Backpressure {
-  readonly journal: HasPressure
-  readonly clock: Clock
-}
-
 /**
  * Await after each stored part. Measured on drains without a limit: 7 % less CPU time. Ends when
  * `signal` aborts.
  * @internal for tests
  */
 export async function yieldToDeliveries(
-  { journal, clock }: Backpressure,
+  { journal, clock }: { readonly journal: HasPressure; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<void> {
   for (let check = 0; check < MAX_CHECKS && !signal.aborted; check++) {

@@ -8,18 +8,10 @@ import type { StreamReporter } from '../contracts/reporter.ts'
 export interface ReadTimes {
   /** use instead of the given reporter: it passes everything on */
   readonly reporter: StreamReporter
-  /**
-   * State written in the part's transaction, without an extra commit. `good`: it ends a successful
-   * read; `gaps`: the number it found.
-   */
+  /** For the part's transaction. `good`: it ends a successful read; `gaps`: the number it found. */
   state(good: boolean, gaps: number): readonly StateEntry[]
   /** Reports the state of an earlier process. Call once, before the first read. */
   recall(): Promise<void>
-}
-
-interface Around {
-  readonly state: State
-  readonly clock: Pick<Clock, 'now'>
 }
 
 /** Times, epoch ms; two for reads: `read caught-up`. */
@@ -28,7 +20,7 @@ const FORMAT = /^\d{1,16}( \d{1,16})?$/
 export function openReadTimes(
   { workspace, source }: Stream,
   reporter: StreamReporter,
-  { state, clock }: Around,
+  { state, clock }: { readonly state: State; readonly clock: Pick<Clock, 'now'> },
 ): ReadTimes {
   const name = `${workspace}:${source}`
   const [reads, gapsAt] = [state.scope('read'), state.scope('gap')]

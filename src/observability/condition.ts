@@ -1,16 +1,12 @@
-// The state of one part and its fault: a part that fails stays failing during retries, until it
-// succeeds.
+// The state of one part: one that fails stays failing during retries, until it succeeds.
 import type { Clock } from '../core/clock.ts'
-import type { ConnectorError } from '../core/errors.ts'
 import type { Mask } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import type { Shown } from './recent.ts'
 import { warningCodes } from './status.ts'
 import type { FaultStatus, WarningStatus } from './status.ts'
-import { messageOf } from './words.ts'
 
-interface Fault {
-  readonly code: ConnectorError['code']
-  readonly message: string
+interface Fault extends Shown {
   readonly sinceAt: number
   /** undefined: unknown, or the try is under way */
   readonly tryAt: number | undefined
@@ -45,10 +41,13 @@ export class Condition<State extends string> {
   }
 
   /** `at`: since when, `tryAt`: time of the next try; epoch ms. */
-  become(state: State, error: ConnectorError | undefined, at: number, tryAt?: number): void {
+  become(state: State, error: Shown | undefined, at: number, tryAt?: number): void {
     const troubled = this.#troubled
-    if (error) this.#fault = this.#next(error, troubled, at, tryAt)
-    else if (troubled && !isBroken(state) && !this.#recoveryStates.includes(state)) {
+    if (error) {
+      const { code, message } = error
+      const sinceAt = (troubled ? this.#fault?.sinceAt : undefined) ?? at
+      this.#fault = { code, message, sinceAt, tryAt }
+    } else if (troubled && !isBroken(state) && !this.#recoveryStates.includes(state)) {
       this.#underlying = state
       if (this.#fault) this.#fault = { ...this.#fault, tryAt: undefined }
       if (state === 'waiting' && this.#fault?.code === 'rate_limited') this.#shown = state
@@ -72,15 +71,6 @@ export class Condition<State extends string> {
   /** Free disk space shows only by trying; the journal reports the end of its own limit. */
   get #isPausedForDisk(): boolean {
     return this.#shown === 'paused' && this.#fault?.code !== 'journal_full'
-  }
-
-  #next(error: ConnectorError, troubled: boolean, at: number, tryAt: number | undefined): Fault {
-    return {
-      code: error.code,
-      message: messageOf(error),
-      sinceAt: (troubled ? this.#fault?.sinceAt : undefined) ?? at,
-      tryAt,
-    }
   }
 }
 
@@ -114,32 +104,26 @@ export function openWarnings(
   mask: Mask,
   { onScrape, warnings: gauge }: Pick<Metrics, 'onScrape' | 'warnings'>,
 ): Warnings {
-  const active = new Map<string, WarningStatus>()
-  const untilAt = new Map<string, number>()
-  const dropExpired = () => {
-    for (const [key, at] of untilAt) if (at <= clock.now()) active.delete(key)
+  const active = new Map<string, { readonly warning: WarningStatus; readonly untilAt: number }>()
+  const status = () => {
+    for (const [key, { untilAt }] of active) if (untilAt <= clock.now()) active.delete(key)
+    return [...active.values()].map(({ warning }) => warning)
   }
   onScrape(() => {
-    dropExpired()
     for (const code of warningCodes) gauge.set({ code }, 0)
-    for (const { code } of active.values()) gauge.inc({ code })
+    for (const { code } of status()) gauge.inc({ code })
   })
   return {
-    report({ code, about }, message, span) {
-      dropExpired()
+    report({ code, about }, message, { sinceAt, untilAt } = { sinceAt: clock.now(), untilAt: Infinity }) {
+      const known = status().find((one) => one.code === code && one.about === about)
       const key = `${code} ${about}`
-      untilAt.delete(key)
       if (message === undefined) {
         active.delete(key)
         return
       }
-      const since = active.get(key)?.since ?? new Date(span?.sinceAt ?? clock.now()).toISOString()
-      if (span) untilAt.set(key, span.untilAt)
-      active.set(key, { code, about, message: mask(message), since })
+      const since = known?.since ?? new Date(sinceAt).toISOString()
+      active.set(key, { warning: { code, about, message: mask(message), since }, untilAt })
     },
-    status() {
-      dropExpired()
-      return [...active.values()]
-    },
+    status,
   }
 }

@@ -54,66 +54,52 @@ const plain = (status: number, text: string): Answer => ({
   body: `${text}\n`,
 })
 
-async function livez({ live }: HttpOptions): Promise<Answer> {
-  try {
-    if (await live()) return plain(200, 'ok')
-  } catch {
-    // The log has the reason; a probe needs only the result.
-  }
-  return plain(503, 'the journal does not answer')
-}
-
-type Page = (options: HttpOptions) => Answer | Promise<Answer>
+type Page = () => Answer | Promise<Answer>
 
 /** Requests within `RENDER_MS` share the same bytes: more readers cost no time or memory. */
-function cached(render: Page): () => Page {
+function cached(clock: HttpOptions['clock'], render: Page): Page {
+  let rendered: { readonly at: number; readonly answer: Promise<Answer> } | undefined
   return () => {
-    let rendered: { readonly at: number; readonly answer: Promise<Answer> } | undefined
-    return (options) => {
-      const now = options.clock.elapsed()
-      if (!rendered || now - rendered.at >= RENDER_MS)
-        rendered = { at: now, answer: Promise.resolve(options).then(render).then(asBytes) }
-      return rendered.answer
-    }
+    const now = clock.elapsed()
+    if (!rendered || now - rendered.at >= RENDER_MS)
+      rendered = { at: now, answer: Promise.resolve().then(render).then(asBytes) }
+    return rendered.answer
   }
 }
 
 const asBytes = (answer: Answer): Answer => ({ ...answer, body: Buffer.from(answer.body) })
 
-const pages: ReadonlyMap<string, () => Page> = new Map([
-  [
-    '/',
-    cached(({ registry, config }) => ({
-      status: 200,
-      type: 'text/html; charset=utf-8',
-      body: renderPage(registry.status(), config?.()),
-      headers: pageHeaders,
-    })),
-  ],
-  [
-    '/status',
-    cached(({ registry }) => ({
-      status: 200,
-      type: 'application/json; charset=utf-8',
-      body: `${JSON.stringify(registry.status())}\n`,
-    })),
-  ],
-  [
-    '/metrics',
-    cached(async ({ metrics }) => ({
-      status: 200,
-      type: metrics.contentType,
-      body: await metrics.render(),
-    })),
-  ],
-  ['/livez', () => livez],
-  [
-    '/readyz',
-    () =>
-      ({ ready }) =>
-        ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'),
-  ],
-])
+function pagesOf(options: HttpOptions): ReadonlyMap<string, Page> {
+  const { registry, metrics, config, clock, live, ready } = options
+  const page = (): Answer => ({
+    status: 200,
+    type: 'text/html; charset=utf-8',
+    body: renderPage(registry.status(), config?.()),
+    headers: pageHeaders,
+  })
+  const status = (): Answer => ({
+    status: 200,
+    type: 'application/json; charset=utf-8',
+    body: `${JSON.stringify(registry.status())}\n`,
+  })
+  const livez = async () => {
+    // The log has the reason; a probe needs only the result.
+    const isLive = await Promise.resolve()
+      .then(live)
+      .catch(() => false)
+    return isLive ? plain(200, 'ok') : plain(503, 'the journal does not answer')
+  }
+  return new Map<string, Page>([
+    ['/', cached(clock, page)],
+    ['/status', cached(clock, status)],
+    [
+      '/metrics',
+      cached(clock, async () => ({ status: 200, type: metrics.contentType, body: await metrics.render() })),
+    ],
+    ['/livez', livez],
+    ['/readyz', () => (ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'))],
+  ])
+}
 
 const misdirected: Answer = plain(
   421,
@@ -123,16 +109,16 @@ const misdirected: Answer = plain(
 async function answerTo(
   request: IncomingMessage,
   served: ReadonlyMap<string, Page>,
-  options: HttpOptions,
+  hosts: readonly string[],
 ): Promise<Answer> {
-  if (!answersTo(request.headers.host, options.hosts())) return misdirected
+  if (!answersTo(request.headers.host, hosts)) return misdirected
   const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
   const page = served.get(path)
   if (!page) return plain(404, 'not found: there is /, /status, /metrics, /livez and /readyz')
   if (request.method !== 'GET' && request.method !== 'HEAD')
     return { ...plain(405, 'only GET and HEAD'), headers: { allow: 'GET, HEAD' } }
   try {
-    return await page(options)
+    return await page()
   } catch {
     return plain(500, 'this page could not be rendered')
   }
@@ -187,7 +173,7 @@ function cannotListen(listen: string, error: NodeJS.ErrnoException): ConnectorEr
 /** Throws ConnectorError: `config_invalid` if this is no address, `misconfigured` if not usable. */
 export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
   const { host, port } = addressOf(options.listen)
-  const served = new Map([...pages].map(([path, page]) => [path, page()]))
+  const served = pagesOf(options)
   const out = new AnswersOut(options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS)
   const server = createServer(
     {
@@ -199,7 +185,7 @@ export async function openHttp(options: HttpOptions): Promise<OpsHttp> {
     },
     (request, response) => {
       if (!out.begin(request.socket, response)) return
-      void answerTo(request, served, options).then((answer) => {
+      void answerTo(request, served, options.hosts()).then((answer) => {
         if (request.socket.destroyed) return
         out.closeSlowest(request.socket, Buffer.byteLength(answer.body))
         send(request, response, answer)

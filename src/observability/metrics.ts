@@ -10,108 +10,64 @@ import { WeightedHistogram } from './weighted-histogram.ts'
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const latenessBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 
-const own = ['workspace', 'source']
-
-/** Reading the audit log creates entries of its own. */
-function ownFetchMetrics({ counter, histogram }: Makers) {
+function sourceMetrics(registry: Registry) {
+  const { counter, gauge, histogram } = makers(registry, 'workspace', 'source')
   return {
-    ownFetches: counter(
-      'source_own_fetches_total',
-      'Entries created by our own reads that were seen again',
-      ...own,
-    ),
-    ownFetchLateness: histogram(
-      'source_own_fetch_lateness_seconds',
-      'How long after its own time one of our own entries was seen',
-      latenessBuckets,
-      ...own,
-    ),
-    findings: counter('source_findings_total', 'Findings about entries that need a person', ...own, 'kind'),
-  }
-}
-
-function sourceMetrics(make: Makers) {
-  const { counter, gauge, histogram } = make
-  return {
-    state: gauge('source_state', '1 for the state that the source is in, 0 for the others', ...own, 'state'),
-    interval: gauge('source_interval_seconds', 'Interval between reads; 0: unknown', ...own),
-    lastSuccess: gauge(
-      'source_last_success_timestamp_seconds',
-      'When a read last succeeded; 0: never',
-      ...own,
-    ),
-    caughtUp: gauge('source_caught_up_timestamp_seconds', 'When everything was last read; 0: never', ...own),
-    head: gauge('source_head_timestamp_seconds', 'Own time of the newest entry known; 0: none', ...own),
-    cursor: gauge(
-      'source_cursor_timestamp_seconds',
-      'Own time of the last entry read in order; 0: none',
-      ...own,
-    ),
+    state: gauge('source_state', '1 for the state that the source is in, 0 for the others', 'state'),
+    interval: gauge('source_interval_seconds', 'Interval between reads; 0: unknown'),
+    lastSuccess: gauge('source_last_success_timestamp_seconds', 'When a read last succeeded; 0: never'),
+    caughtUp: gauge('source_caught_up_timestamp_seconds', 'When everything was last read; 0: never'),
+    head: gauge('source_head_timestamp_seconds', 'Own time of the newest entry known; 0: none'),
+    cursor: gauge('source_cursor_timestamp_seconds', 'Own time of the last entry read in order; 0: none'),
     lag: gauge(
       'source_lag_seconds',
       'Head minus cursor; 0 when caught up; while reading is paused and due, the time since everything was read',
-      ...own,
     ),
     requests: counter(
       'source_requests_total',
       'Requests by HTTP status, or by error code if there was none',
-      ...own,
       'code',
     ),
     requestDuration: histogram(
       'source_request_duration_seconds',
       'Duration of requests, including the body',
       requestBuckets,
-      ...own,
     ),
-    entries: counter(
-      'source_entries_total',
-      'Entries by outcome; late: new, behind the head',
-      ...own,
-      'outcome',
+    entries: counter('source_entries_total', 'Entries by outcome; late: new, behind the head', 'outcome'),
+    waited: counter('source_rate_limit_wait_seconds_total', 'Time spent waiting for the rate limit'),
+    gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good'),
+    // Reading the audit log creates entries of its own.
+    ownFetches: counter('source_own_fetches_total', 'Entries created by our own reads that were seen again'),
+    ownFetchLateness: histogram(
+      'source_own_fetch_lateness_seconds',
+      'How long after its own time one of our own entries was seen',
+      latenessBuckets,
     ),
-    waited: counter('source_rate_limit_wait_seconds_total', 'Time spent waiting for the rate limit', ...own),
-    gaps: counter('source_gaps_total', 'Possible gaps: entries that may have been missed for good', ...own),
-    ...ownFetchMetrics(make),
+    findings: counter('source_findings_total', 'Findings about entries that need a person', 'kind'),
   }
 }
 
-function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) {
+function sinkMetrics(registry: Registry) {
+  const { counter, gauge, histogram } = makers(registry, 'sink')
   return {
-    state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'sink', 'state'),
-    linger: gauge('sink_linger_seconds', 'How long an entry may wait for its batch to fill', 'sink'),
+    state: gauge('sink_state', '1 for the state that the sink is in, 0 for the others', 'state'),
+    linger: gauge('sink_linger_seconds', 'How long an entry may wait for its batch to fill'),
     pending: gauge(
       'sink_pending_entries',
       'Pending: entries in the journal that this sink has not acknowledged, including those that it will filter',
-      'sink',
     ),
     lag: gauge(
       'sink_lag_seconds',
       'How long the oldest pending entry has been in the journal; 0: none is pending',
-      'sink',
     ),
-    entries: counter('sink_entries_total', 'Acknowledged entries by outcome', 'sink', 'outcome'),
-    retries: counter('sink_retries_total', 'Retried deliveries by error code', 'sink', 'reason'),
-    lastSuccess: gauge(
-      'sink_last_success_timestamp_seconds',
-      'When a delivery last succeeded; 0: never',
-      'sink',
-    ),
-    requestDuration: histogram(
-      'sink_request_duration_seconds',
-      'How long a delivery took',
-      requestBuckets,
-      'sink',
-    ),
-    deadLetters: gauge(
-      'sink_dead_letters',
-      'Dead letters: entries that the receiver rejects for good',
-      'sink',
-    ),
+    entries: counter('sink_entries_total', 'Acknowledged entries by outcome', 'outcome'),
+    retries: counter('sink_retries_total', 'Retried deliveries by error code', 'reason'),
+    lastSuccess: gauge('sink_last_success_timestamp_seconds', 'When a delivery last succeeded; 0: never'),
+    requestDuration: histogram('sink_request_duration_seconds', 'How long a delivery took', requestBuckets),
+    deadLetters: gauge('sink_dead_letters', 'Dead letters: entries that the receiver rejects for good'),
     certificateExpiry: gauge(
       'sink_certificate_expiry_timestamp_seconds',
       "Earliest end of the certificates seen in a delivery, the receiver's or ours; 0: none seen",
-      'sink',
     ),
     delivery: new WeightedHistogram({
       name: 'auditferry_delivery_seconds',
@@ -122,35 +78,37 @@ function sinkMetrics({ counter, gauge, histogram }: Makers, registry: Registry) 
   }
 }
 
-function canaryMetrics({ gauge }: Makers) {
-  const trace = ['workspace', 'stage', 'sink']
+function canaryMetrics(registry: Registry) {
+  const { gauge } = makers(registry, 'workspace')
   return {
     seconds: gauge(
       'canary_seconds',
       'How long after its prompt the last canary was seen at a stage, and acknowledged by a sink; none: not yet',
-      ...trace,
+      'stage',
+      'sink',
     ),
-    missing: gauge('canary_missing', '1 if the last canary did not arrive in time', ...trace),
-    interval: gauge('canary_interval_seconds', 'Shortest time between two canaries', 'workspace'),
+    missing: gauge('canary_missing', '1 if the last canary did not arrive in time', 'stage', 'sink'),
+    interval: gauge('canary_interval_seconds', 'Shortest time between two canaries'),
     lastSuccess: gauge(
       'canary_last_success_timestamp_seconds',
       'When a canary was last seen everywhere; 0: never',
-      'workspace',
     ),
   }
 }
 
 /** The jobs in /status: under way, or ended within the last day. */
-function jobMetrics({ gauge }: Makers, what: 'backfill' | 'replay', name: string) {
+function jobMetrics(registry: Registry, what: 'backfill' | 'replay', name: string) {
+  const { gauge } = makers(registry, 'workspace', 'source')
   const which = `by ${name} under way or ended within the last day; 0: none`
   return {
-    underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`, ...own),
-    read: gauge(`${what}_read_entries`, `Entries read ${which}`, ...own),
-    gaps: gauge(`${what}_gaps`, `Possible gaps ${which}`, ...own),
+    underWay: gauge(`${what}_under_way`, `${name} under way; 0: none`),
+    read: gauge(`${what}_read_entries`, `Entries read ${which}`),
+    gaps: gauge(`${what}_gaps`, `Possible gaps ${which}`),
   }
 }
 
-function journalMetrics({ gauge }: Makers) {
+function journalMetrics(registry: Registry) {
+  const { gauge } = makers(registry)
   return {
     entries: gauge('journal_entries', 'Pending entries: not yet acknowledged by every sink'),
     bytes: gauge('journal_bytes', 'Pending payload'),
@@ -161,7 +119,8 @@ function journalMetrics({ gauge }: Makers) {
 }
 
 /** Only of a replica, whose journal is in PostgreSQL. */
-function shardMetrics({ counter, gauge }: Makers) {
+function shardMetrics(registry: Registry) {
+  const { counter, gauge } = makers(registry)
   return {
     held: gauge('shard_held', '1 if this replica holds the shard, 0 if not', 'shard'),
     epoch: gauge(
@@ -181,29 +140,7 @@ export type SourceMetrics = ReturnType<typeof sourceMetrics>
 export type SinkMetrics = ReturnType<typeof sinkMetrics>
 export type CanaryMetrics = ReturnType<typeof canaryMetrics>
 
-export interface Metrics {
-  readonly contentType: string
-  readonly source: SourceMetrics
-  readonly sink: SinkMetrics
-  readonly journal: ReturnType<typeof journalMetrics>
-  readonly warnings: Gauge
-  readonly canary: CanaryMetrics
-  readonly backfill: ReturnType<typeof jobMetrics>
-  readonly replay: ReturnType<typeof jobMetrics>
-  /** Adds them: call once. */
-  shards(): ShardMetrics
-  /** Called before each scrape, to update the gauges. */
-  onScrape(refresh: () => void): void
-  /** Not for a reload that succeeds: it opens new metrics, which start at 0. */
-  configReloaded(successful: boolean): void
-  /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
-  configTaken(at: number): void
-  /** All series in the text format. */
-  render(): Promise<string>
-  /** The same as values, for `mergedMetrics`. */
-  values(): Promise<MetricValues>
-}
-
+export type Metrics = ReturnType<typeof openMetrics>
 export type MetricValues = readonly MetricObjectWithValues<MetricValue<string>>[]
 
 interface MetricsOptions {
@@ -212,7 +149,7 @@ interface MetricsOptions {
   readonly processMetrics?: boolean
 }
 
-export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions): Metrics {
+export function openMetrics({ version, processMetrics: ofProcess = true }: MetricsOptions) {
   const registry = new Registry()
   const make = makers(registry)
   if (ofProcess) for (const metric of processMetrics()) registry.registerMetric(metric)
@@ -234,18 +171,23 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
   }
   return {
     contentType: registry.contentType,
-    source: sourceMetrics(make),
-    sink: sinkMetrics(make, registry),
-    journal: journalMetrics(make),
+    source: sourceMetrics(registry),
+    sink: sinkMetrics(registry),
+    journal: journalMetrics(registry),
     warnings: make.gauge('warnings', 'Warnings to fix although no part fails, by kind', 'code'),
-    canary: canaryMetrics(make),
-    backfill: jobMetrics(make, 'backfill', 'backfills'),
-    replay: jobMetrics(make, 'replay', 'replays from the API'),
-    shards: () => shardMetrics(make),
-    onScrape: (each) => void refreshers.push(each),
-    configReloaded: (successful) => reload.set(successful ? 1 : 0),
-    configTaken: (at) => taken.set(at / 1000),
-    async render() {
+    canary: canaryMetrics(registry),
+    backfill: jobMetrics(registry, 'backfill', 'backfills'),
+    replay: jobMetrics(registry, 'replay', 'replays from the API'),
+    /** Adds them: call once. */
+    shards: () => shardMetrics(registry),
+    /** Called before each scrape, to update the gauges. */
+    onScrape: (each: () => void) => void refreshers.push(each),
+    /** Not for a reload that succeeds: it opens new metrics, which start at 0. */
+    configReloaded: (successful: boolean) => reload.set(successful ? 1 : 0),
+    /** `at`: epoch ms, when the current configuration was loaded. Counters begin there. */
+    configTaken: (at: number) => taken.set(at / 1000),
+    /** All series in the text format. */
+    async render(): Promise<string> {
       refresh()
       // Yields between metrics: a hundred workspaces have ten thousand series.
       const texts: string[] = []
@@ -255,7 +197,8 @@ export function openMetrics({ version, processMetrics: ofProcess = true }: Metri
       }
       return `${texts.join('\n\n')}\n`
     },
-    async values() {
+    /** The same as values, for `mergedMetrics`. */
+    async values(): Promise<MetricValues> {
       refresh()
       return await registry.getMetricsAsJSON()
     },
@@ -342,10 +285,7 @@ function withoutUnseen(parts: readonly MetricValues[]): readonly MetricValues[] 
 export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
 export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
-/**
- * Documented answers of the API and common network errors: present from the start, so that the
- * first increase is visible.
- */
+/** Present from the start, so that the first increase is visible. */
 export const expectedCodes = [
   ...(['200', '201', '401', '403', '404', '429', '500'] as const),
   ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),
@@ -372,20 +312,19 @@ export function reasonLabel(reason: string): string {
 
 const PREFIX = 'auditferry_'
 
-function makers(registry: Registry) {
-  const registers = [registry]
-  const named = (name: string) => ({ name: `${PREFIX}${name}`, registers })
+/** `own`: the labels that all of them have. */
+function makers(registry: Registry, ...own: string[]) {
+  const options = (name: string, help: string, more: string[] = []) => {
+    return { name: `${PREFIX}${name}`, help, labelNames: [...own, ...more], registers: [registry] }
+  }
   return {
-    counter: (name: string, help: string, ...labelNames: string[]) =>
-      new Counter({ ...named(name), help, labelNames }),
-    gauge: (name: string, help: string, ...labelNames: string[]) =>
-      new Gauge({ ...named(name), help, labelNames, aggregator: aggregators.get(name) ?? 'sum' }),
-    histogram: (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
-      new Histogram({ ...named(name), help, buckets, labelNames }),
+    counter: (name: string, help: string, ...more: string[]) => new Counter(options(name, help, more)),
+    gauge: (name: string, help: string, ...more: string[]) =>
+      new Gauge({ ...options(name, help, more), aggregator: aggregators.get(name) ?? 'sum' }),
+    histogram: (name: string, help: string, buckets: number[]) =>
+      new Histogram({ ...options(name, help), buckets }),
   }
 }
-
-type Makers = ReturnType<typeof makers>
 
 // Metrics of the process itself: collected once per process, even across reloads, because the
 // collector cannot be stopped.

@@ -1,10 +1,7 @@
-// The last errors of all parts, so that an error that is over can still be read later. Reported
-// messages, never content.
-import type { SinkReporter, StreamReporter } from '../contracts/reporter.ts'
+// The last errors of all parts, for when they are over. Reported messages, never content.
 import { causeOf } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
-import { ConnectorError } from '../core/errors.ts'
-import type { ErrorCode } from '../core/errors.ts'
+import type { ConnectorError, ErrorCode } from '../core/errors.ts'
 import type { Mask } from './log.ts'
 import { messageOf } from './words.ts'
 
@@ -22,117 +19,36 @@ export interface ErrorStatus {
   readonly last_at: string
 }
 
-interface RecordedError {
-  readonly part: string
-  readonly code: ErrorCode
-  readonly message: string
-  readonly cause: string
-  readonly firstAt: number
-  times: number
-  lastAt: number
-}
+/** An error as it may be shown. */
+export type Shown = Pick<ErrorStatus, 'code' | 'message'>
 
 interface RecentErrors {
-  record(part: string, error: ConnectorError, at: number): void
+  /** Masks secrets: a receiver may echo in its error what it was sent, including the token. */
+  record(part: string, error: ConnectorError): Shown
   /** newest first */
   status(): readonly ErrorStatus[]
 }
 
-export function openRecentErrors(): RecentErrors {
+export function openRecentErrors(clock: Pick<Clock, 'now'>, mask: Mask): RecentErrors {
   /** newest last */
-  const errors: RecordedError[] = []
+  const errors: { readonly status: ErrorStatus; readonly cause: string }[] = []
   return {
-    record(part, error, at) {
+    record(part, error) {
       const { code } = error
-      const message = messageOf(error)
+      const message = messageOf({ message: mask(error.message) })
       const cause = causeOf(message)
-      const known = errors.findIndex((one) => one.part === part && one.code === code && one.cause === cause)
+      const isSame = ({ status, ...one }: (typeof errors)[number]) =>
+        status.part === part && status.code === code && one.cause === cause
+      const known = errors.findIndex(isSame)
       const [earlier] = known < 0 ? [] : errors.splice(known, 1)
-      errors.push({
-        part,
-        code,
-        message,
-        cause,
-        firstAt: earlier?.firstAt ?? at,
-        times: (earlier?.times ?? 0) + 1,
-        lastAt: at,
-      })
+      const now = new Date(clock.now()).toISOString()
+      const times = (earlier?.status.times ?? 0) + 1
+      const first = earlier?.status.first_at ?? now
+      errors.push({ status: { part, code, message, times, first_at: first, last_at: now }, cause })
       if (errors.length > MAX_ERRORS) errors.shift()
+      return { code, message }
     },
-    status: () =>
-      errors.toReversed().map(({ part, code, message, times, firstAt, lastAt }) => ({
-        part,
-        code,
-        message,
-        times,
-        first_at: new Date(firstAt).toISOString(),
-        last_at: new Date(lastAt).toISOString(),
-      })),
-  }
-}
-
-// The history that the status registry keeps: one hour of counts, and the last errors.
-// It is called between the loops and the status of their part.
-
-export interface RegistryMemory {
-  readonly clock: Pick<Clock, 'now'>
-  readonly lastHour: LastHour
-  readonly errors: RecentErrors
-  readonly mask: Mask
-}
-
-/** A receiver may echo in its error what it was sent, including the token. */
-function masked(error: ConnectorError | undefined, mask: Mask): ConnectorError | undefined {
-  if (!error) return undefined
-  const message = mask(error.message)
-  if (message === error.message) return error
-  return new ConnectorError(error.code, message, { retryAfterMs: error.retryAfterMs })
-}
-
-/** Wraps `state` of a reporter, and records errors under the part's name. */
-function remembering<State>(
-  part: string,
-  memory: RegistryMemory,
-  reporter: { state(state: State, error?: ConnectorError, tryInMs?: number): void },
-): (state: State, error?: ConnectorError, tryInMs?: number) => void {
-  return (state, error, tryInMs) => reporter.state(state, remembered(part, memory, error), tryInMs)
-}
-
-/** The error with its message masked. */
-function remembered(
-  part: string,
-  { clock, errors, mask }: RegistryMemory,
-  error: ConnectorError | undefined,
-): ConnectorError | undefined {
-  const safe = masked(error, mask)
-  if (safe) errors.record(part, safe, clock.now())
-  return safe
-}
-
-export function rememberSource(
-  part: string,
-  reporter: StreamReporter,
-  memory: RegistryMemory,
-): StreamReporter {
-  return {
-    ...reporter,
-    state: remembering(part, memory, reporter),
-    appended(appended) {
-      memory.lastHour.arrived(appended.added + appended.late)
-      reporter.appended(appended)
-    },
-  }
-}
-
-export function rememberSink(part: string, reporter: SinkReporter, memory: RegistryMemory): SinkReporter {
-  return {
-    ...reporter,
-    state: remembering(part, memory, reporter),
-    probed: (error, tryInMs) => reporter.probed(remembered(part, memory, error), tryInMs),
-    acknowledged(counts) {
-      if (counts.accepted > 0) memory.lastHour.accepted(counts.accepted)
-      reporter.acknowledged(counts)
-    },
+    status: () => errors.map(({ status }) => status).toReversed(),
   }
 }
 
@@ -151,6 +67,11 @@ export interface LastHourStatus {
   readonly delivered: readonly number[]
   /** entries pending for at least one sink at the end of the step */
   readonly pending: readonly number[]
+}
+
+export interface Recent {
+  readonly errors: RecentErrors
+  readonly lastHour: LastHour
 }
 
 interface LastHour {

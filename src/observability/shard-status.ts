@@ -55,7 +55,7 @@ export function mergedStatus(
     : sentenceOf(report, facts.lingers)
   return {
     ...report,
-    ok: clauses.length === 0 && isWell(journal, workspaces, sinks),
+    ok: clauses.length === 0 && isWell(report),
     summary: [...clauses, rest].join('; '),
     backfills: reports.flatMap(({ backfills }) => backfills),
     replays: reports.flatMap(({ replays }) => replays),

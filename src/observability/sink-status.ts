@@ -5,11 +5,12 @@ import type { Asked, SinkReporter } from '../contracts/reporter.ts'
 import type { Assurance } from '../contracts/sink.ts'
 import type { Clock } from '../core/clock.ts'
 import { actionOf, errorCodes } from '../core/errors.ts'
-import type { ErrorCode } from '../core/errors.ts'
+import type { ConnectorError, ErrorCode } from '../core/errors.ts'
 import { Condition, tryAt } from './condition.ts'
 import { reasonLabel, sinkOutcomes } from './metrics.ts'
 import type { SinkMetrics } from './metrics.ts'
-import { isoOrNull } from './source-status.ts'
+import type { Recent } from './recent.ts'
+import { iso, isoOrNull } from './source-status.ts'
 import type { SinkStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -41,13 +42,7 @@ function prepareSeries(metrics: SinkMetrics, sink: string): void {
   metrics.requestDuration.zero({ sink })
 }
 
-interface Pending {
-  readonly entries: number
-  readonly lagSeconds: number
-  readonly deadLetters: number
-}
-
-function pendingBy(sink: string, stats: JournalStats, now: number): Pending {
+function pendingBy(sink: string, stats: JournalStats, now: number) {
   const position = stats.sinks.find((candidate) => candidate.sink === sink)
   const oldestAt = position?.oldestPendingAt
   return {
@@ -57,45 +52,34 @@ function pendingBy(sink: string, stats: JournalStats, now: number): Pending {
   }
 }
 
-function setGauges(metrics: SinkMetrics, sink: string, { entries, lagSeconds, deadLetters }: Pending): void {
-  metrics.pending.set({ sink }, entries)
-  metrics.lag.set({ sink }, lagSeconds)
-  metrics.deadLetters.set({ sink }, deadLetters)
-}
-
-function count(
-  { entries }: SinkMetrics,
-  sink: string,
-  counts: Record<(typeof sinkOutcomes)[number], number>,
-) {
-  for (const outcome of sinkOutcomes) if (counts[outcome] > 0) entries.inc({ sink, outcome }, counts[outcome])
-}
-
 /** The silence shows in the status before the timeout of the request ends it. */
 function unanswered(silentMs: number, now: number): SinkStatus['error'] {
   return {
     code: 'timeout',
     message: `no answer for ${spanText(silentMs / 1000)}, and the request is still open: check the receiver and the network between`,
-    since: new Date(now - silentMs).toISOString(),
+    since: iso(now - silentMs),
   }
 }
 
 /** The reported state, and in addition a receiver that does not answer, which no part reports. */
 function shownOf(
-  { condition: { state, error }, probe, silence, memory }: Seen,
+  { condition: { state, error }, probe, silence, uploadAt }: Seen,
   now: number,
 ): Pick<SinkStatus, 'state' | 'error' | 'next_upload_at'> {
   if (state === 'failing' || state === 'blocked') return { state, error }
   if (probe.error) return { state: probe.state, error: probe.error }
   const silentMs = silence.ms
   if (silentMs !== undefined) return { state: 'failing', error: unanswered(silentMs, now) }
-  if (state === 'collecting' && memory.uploadAt !== undefined)
-    return { state, error, next_upload_at: new Date(memory.uploadAt).toISOString() }
+  if (state === 'collecting' && uploadAt !== undefined) return { state, error, next_upload_at: iso(uploadAt) }
   return { state: state === 'idle' && silence.busy ? 'sending' : state, error }
 }
 
 /** The reports of the dispatcher so far. */
-interface Memory {
+interface Seen {
+  readonly condition: Condition<SinkStatus['state']>
+  /** result of probes outside deliveries, until a delivery ends */
+  readonly probe: Condition<SinkStatus['state']>
+  readonly silence: Silence
   /** a delivery has ended */
   tried: boolean
   /** epoch ms: when the collected entries are sent; undefined: nothing is collected */
@@ -108,25 +92,16 @@ interface Memory {
   rejecting: { readonly sinceAt: number; readonly entries: number } | undefined
 }
 
-interface Seen {
-  readonly memory: Memory
-  readonly condition: Condition<SinkStatus['state']>
-  /** result of probes outside deliveries, until a delivery ends */
-  readonly probe: Condition<SinkStatus['state']>
-  readonly silence: Silence
-}
-
 /** Rejected entries do not end a trouble: it began when the last entry was accepted, or before. */
-function rejected({ memory, condition: { error } }: Seen, entries: number, now: number): void {
-  const { sinceAt, entries: before } = memory.rejecting ?? {
-    sinceAt: error ? Date.parse(error.since) : now,
-    entries: 0,
-  }
-  memory.rejecting = { sinceAt, entries: before + entries }
+function rejected(seen: Seen, entries: number, now: number): void {
+  const { error } = seen.condition
+  const sinceAt = seen.rejecting?.sinceAt ?? (error ? Date.parse(error.since) : now)
+  seen.rejecting = { sinceAt, entries: (seen.rejecting?.entries ?? 0) + entries }
 }
 
-function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock): SinkReporter {
-  const { memory, condition, probe, silence } = seen
+function reporterOf(seen: Seen, sink: string, { metrics, clock, recent }: SinkParts): SinkReporter {
+  const shown = (error: ConnectorError | undefined) => error && recent.errors.record(sink, error)
+  const { condition, probe, silence } = seen
   const delivery = metrics.delivery.labels({ sink })
   return {
     delivering() {
@@ -134,7 +109,7 @@ function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock
       const over = silence.delivering()
       return () => {
         over()
-        memory.tried = true
+        seen.tried = true
         probe.succeed()
         metrics.requestDuration.observe({ sink }, (clock.elapsed() - startedAt) / 1000)
       }
@@ -142,35 +117,34 @@ function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock
     asked: () => silence.asked(),
     active: () => silence.heard(),
     state(state, error, tryInMs) {
-      const sinceAt = memory.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
-      memory.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
-      condition.become(state, error, sinceAt, tryAt(clock, tryInMs))
+      const sinceAt = seen.rejecting?.sinceAt ?? clock.now() - (silence.msBeforeFault ?? 0)
+      seen.uploadAt = state === 'collecting' ? tryAt(clock, tryInMs) : undefined
+      condition.become(state, shown(error), sinceAt, tryAt(clock, tryInMs))
     },
     probed(error, tryInMs) {
-      if (!error) probe.succeed()
-      else if (!memory.tried)
-        probe.become(
-          error.action === 'block' ? 'blocked' : 'failing',
-          error,
-          clock.now(),
-          tryAt(clock, tryInMs),
-        )
+      const fault = shown(error)
+      const state = error?.action === 'block' ? 'blocked' : 'failing'
+      if (!fault) probe.succeed()
+      else if (!seen.tried) probe.become(state, fault, clock.now(), tryAt(clock, tryInMs))
     },
-    tried: () => memory.tried,
+    tried: () => seen.tried,
     retry: (reason) => metrics.retries.inc({ sink, reason: reasonLabel(reason) }),
     acknowledged({ accepted, deadLettered, filtered }) {
-      memory.acceptedEntries += accepted
-      memory.filteredEntries += filtered
-      count(metrics, sink, { accepted, dead_lettered: deadLettered, filtered })
-      if (accepted > 0) memory.rejecting = undefined
+      seen.acceptedEntries += accepted
+      seen.filteredEntries += filtered
+      const counts = { accepted, dead_lettered: deadLettered, filtered }
+      for (const outcome of sinkOutcomes)
+        if (counts[outcome] > 0) metrics.entries.inc({ sink, outcome }, counts[outcome])
+      if (accepted > 0) recent.lastHour.accepted(accepted)
+      if (accepted > 0) seen.rejecting = undefined
       else if (deadLettered > 0) rejected(seen, deadLettered, clock.now())
       // A receiver that rejects entries by name has answered.
       if (accepted + deadLettered > 0) condition.succeed()
     },
     delivered: (delayMs, entries) => delivery.observe(Math.max(0, delayMs) / 1000, entries),
     success() {
-      memory.lastSuccessAt = clock.now()
-      metrics.lastSuccess.set({ sink }, memory.lastSuccessAt / 1000)
+      seen.lastSuccessAt = clock.now()
+      metrics.lastSuccess.set({ sink }, seen.lastSuccessAt / 1000)
       condition.succeed()
       silence.answered()
     },
@@ -178,20 +152,18 @@ function reporterOf(seen: Seen, metrics: SinkMetrics, sink: string, clock: Clock
   }
 }
 
-function rejectingOf({ rejecting }: Memory): Pick<SinkStatus, 'rejecting'> {
-  if (!rejecting) return {}
-  const { sinceAt, entries } = rejecting
-  return { rejecting: { since: new Date(sinceAt).toISOString(), entries } }
+interface SinkParts {
+  readonly metrics: SinkMetrics
+  readonly clock: Clock
+  readonly recent: Recent
 }
 
-export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: Clock): RegistrySink {
+export function openRegistrySink(facts: SinkFacts, parts: SinkParts): RegistrySink {
+  const { metrics, clock } = parts
   const { name, type, assurance, lingerMs } = facts
-  const memory: Memory = {
-    ...{ tried: false, uploadAt: undefined },
-    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0, rejecting: undefined },
-  }
   const seen: Seen = {
-    memory,
+    ...{ tried: false, uploadAt: undefined, rejecting: undefined },
+    ...{ lastSuccessAt: 0, acceptedEntries: 0, filteredEntries: 0 },
     condition: new Condition<SinkStatus['state']>('starting', ['idle', 'collecting']),
     probe: new Condition<SinkStatus['state']>('idle', []),
     silence: new Silence(clock),
@@ -202,9 +174,10 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
   return {
     name,
     lingerMs,
-    reporter: reporterOf(seen, metrics, name, clock),
+    reporter: reporterOf(seen, name, parts),
     status(stats) {
       const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
+      const { rejecting } = seen
       return {
         name,
         type,
@@ -212,17 +185,23 @@ export function openRegistrySink(facts: SinkFacts, metrics: SinkMetrics, clock: 
         ...current(),
         pending_entries: entries,
         lag_seconds: lagSeconds,
-        last_success_at: isoOrNull(memory.lastSuccessAt),
-        accepted_entries: memory.acceptedEntries,
-        filtered_entries: memory.filteredEntries,
+        last_success_at: isoOrNull(seen.lastSuccessAt),
+        accepted_entries: seen.acceptedEntries,
+        filtered_entries: seen.filteredEntries,
         dead_letters: deadLetters,
-        ...rejectingOf(memory),
+        ...(rejecting && {
+          rejecting: { since: iso(rejecting.sinceAt), entries: rejecting.entries },
+        }),
       }
     },
     refresh(stats) {
-      setGauges(metrics, name, pendingBy(name, stats, clock.now()))
+      const own = { sink: name }
+      const { entries, lagSeconds, deadLetters } = pendingBy(name, stats, clock.now())
+      metrics.pending.set(own, entries)
+      metrics.lag.set(own, lagSeconds)
+      metrics.deadLetters.set(own, deadLetters)
       const { state: now } = current()
-      for (const state of sinkStates) metrics.state.set({ sink: name, state }, state === now ? 1 : 0)
+      for (const state of sinkStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
   }
 }

@@ -1,12 +1,13 @@
 // The status of one source: what its reader reported, as metrics and as an element of /status.
 import { sourceStates } from '../contracts/reporter.ts'
-import type { StreamReporter } from '../contracts/reporter.ts'
+import type { SourceState, StreamReporter } from '../contracts/reporter.ts'
 import type { Stream } from '../contracts/source.ts'
 import type { Clock } from '../core/clock.ts'
 import { isoFromUs } from '../core/time.ts'
 import { Condition, tryAt } from './condition.ts'
 import { codeLabel, expectedCodes, sourceOutcomes } from './metrics.ts'
 import type { SourceMetrics } from './metrics.ts'
+import type { Recent } from './recent.ts'
 import type { SourceStatus } from './status.ts'
 import { spanText } from './words.ts'
 
@@ -22,13 +23,13 @@ export interface RegistryStream {
    * everything was read. Undefined: neither is known.
    */
   readTo(): number | undefined
-  /** Blocked: only a person can fix what keeps it from being read. */
-  isBlocked(): boolean
+  state(): SourceState
   /** Updates the gauges that follow from the clock. */
   refresh(): void
 }
 
-export const isoOrNull = (at: number): string | null => (at === 0 ? null : new Date(at).toISOString())
+export const iso = (at: number): string => new Date(at).toISOString()
+export const isoOrNull = (at: number): string | null => (at === 0 ? null : iso(at))
 
 function prepareSeries(metrics: SourceMetrics, own: Own): void {
   for (const gauge of [metrics.lastSuccess, metrics.caughtUp, metrics.head, metrics.cursor, metrics.lag])
@@ -57,11 +58,11 @@ function stalled(soFar: ReadSoFar, intervalMs: number | undefined, clock: Clock)
   return {
     code: 'timeout',
     message: `nothing was read for ${silence} ${why}`,
-    since: new Date(clock.now() - silentMs).toISOString(),
+    since: iso(clock.now() - silentMs),
   }
 }
 
-type Own = Readonly<Record<string, string>>
+type Own = Readonly<Record<'workspace' | 'source', string>>
 type Counting = Pick<StreamReporter, 'request' | 'waited' | 'appended' | 'gap' | 'ownFetch'>
 type PositionReports = Pick<StreamReporter, 'success' | 'caughtUp' | 'recalled' | 'head' | 'cursor'>
 
@@ -96,7 +97,6 @@ function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =>
   }
 }
 
-/** Tracks positions. */
 function positionReports(
   soFar: ReadSoFar,
   metrics: SourceMetrics,
@@ -144,9 +144,8 @@ function positionReports(
 function reporterOf(
   soFar: ReadSoFar,
   condition: Condition<SourceStatus['state']>,
-  metrics: SourceMetrics,
   own: Own,
-  clock: Clock,
+  { metrics, clock, recent }: SourceParts,
 ): StreamReporter {
   const alive = () => {
     soFar.aliveAt = clock.elapsed()
@@ -160,11 +159,13 @@ function reporterOf(
     ...positions,
     state(state, error, tryInMs) {
       const at = tryAt(clock, tryInMs)
-      condition.become(state, error, alive(), at)
+      const shown = error && recent.errors.record(`${own.workspace} ${own.source}`, error)
+      condition.become(state, shown, alive(), at)
       soFar.dueAt = state === 'idle' ? (at ?? 0) : 0
     },
     appended(what) {
       counts.appended(what)
+      recent.lastHour.arrived(what.added + what.late)
       // The journal has stored it, so there is room.
       if (condition.state === 'paused') condition.succeed()
     },
@@ -186,12 +187,18 @@ function reporterOf(
   }
 }
 
+interface SourceParts {
+  readonly metrics: SourceMetrics
+  readonly clock: Clock
+  readonly recent: Recent
+}
+
 export function openRegistryStream(
   stream: Stream,
   intervalMs: number | undefined,
-  metrics: SourceMetrics,
-  clock: Clock,
+  parts: SourceParts,
 ): RegistryStream {
+  const { metrics, clock } = parts
   const own = { workspace: stream.workspace, source: stream.source }
   const condition = new Condition<SourceStatus['state']>('starting', ['paused'])
   const soFar: ReadSoFar = { ...nothingRead, aliveAt: clock.elapsed() }
@@ -207,14 +214,14 @@ export function openRegistryStream(
     condition.state === 'paused' ? pausedLagSeconds(soFar, intervalMs ?? 0, clock.now()) : lagSeconds(soFar)
   return {
     stream,
-    reporter: reporterOf(soFar, condition, metrics, own, clock),
+    reporter: reporterOf(soFar, condition, own, parts),
     refresh() {
       metrics.lag.set(own, lag())
       const { state: now } = current()
       for (const state of sourceStates) metrics.state.set({ ...own, state }, state === now ? 1 : 0)
     },
     readTo: () => soFar.cursorUs || soFar.caughtUpAt * 1000 || undefined,
-    isBlocked: () => condition.state === 'blocked',
+    state: () => current().state,
     status() {
       const { state, error } = current()
       return {
@@ -225,11 +232,9 @@ export function openRegistryStream(
         head_at: soFar.headUs === 0 ? null : isoFromUs(soFar.headUs),
         cursor_at: soFar.cursorUs === 0 ? null : isoFromUs(soFar.cursorUs),
         ...(intervalMs !== undefined && { interval_seconds: intervalMs / 1000 }),
-        ...(soFar.memoryAwaitedAt !== 0 && {
-          waits_for_memory_since: new Date(soFar.memoryAwaitedAt).toISOString(),
-        }),
-        ...(soFar.answerSince !== 0 && { answer_comes_since: new Date(soFar.answerSince).toISOString() }),
-        ...(soFar.dueAt !== 0 && { due_at: new Date(soFar.dueAt).toISOString() }),
+        ...(soFar.memoryAwaitedAt !== 0 && { waits_for_memory_since: iso(soFar.memoryAwaitedAt) }),
+        ...(soFar.answerSince !== 0 && { answer_comes_since: iso(soFar.answerSince) }),
+        ...(soFar.dueAt !== 0 && { due_at: iso(soFar.dueAt) }),
         lag_seconds: lag(),
         progress: backlogRatioOf(soFar),
         new_entries: soFar.newEntries,
@@ -276,10 +281,7 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
-/**
- * While reading is paused the head is not read. At worst it moved since all was read, so the lag
- * counts from when the next read was due.
- */
+/** The head is not read meanwhile: at worst it moved since all was read. */
 function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
   const { caughtUp, caughtUpAt, cursorUs } = soFar
   const readToMs = Math.max(caughtUpAt, cursorUs / 1000)

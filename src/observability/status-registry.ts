@@ -15,11 +15,10 @@ import type { Warnings } from './condition.ts'
 import { masker } from './log.ts'
 import type { Mask } from './log.ts'
 import type { CanaryMetrics, Metrics } from './metrics.ts'
-import { openLastHour, openRecentErrors, rememberSink, rememberSource } from './recent.ts'
-import type { RegistryMemory } from './recent.ts'
+import { openLastHour, openRecentErrors } from './recent.ts'
 import { openRegistrySink } from './sink-status.ts'
 import type { RegistrySink } from './sink-status.ts'
-import { openRegistryStream } from './source-status.ts'
+import { iso, openRegistryStream } from './source-status.ts'
 import type { RegistryStream } from './source-status.ts'
 import type {
   BackfillStatus,
@@ -27,14 +26,12 @@ import type {
   FindingStatus,
   JournalStatus,
   ReplayStatus,
-  SinkStatus,
   SourceStatus,
   StatusReport,
   WorkspaceStatus,
 } from './status.ts'
 import { sentenceOf } from './summary.ts'
 import type { Lingers } from './summary.ts'
-import { messageOf } from './words.ts'
 
 interface StatusRegistryOptions extends JobReads {
   readonly clock: Clock
@@ -58,20 +55,17 @@ export interface StatusRegistry {
   /** `intervalMs`: how often a read is due; silent for two of them and a minute means failing. */
   source(stream: Stream, intervalMs?: number): StreamReporter
   /** `lingerMs`: how long an entry may wait for its batch to fill. */
-  sink(name: string, type: string, assurance: Assurance | (() => Assurance), lingerMs?: number): SinkReporter
+  sink(name: string, type: string, assurance: () => Assurance, lingerMs?: number): SinkReporter
   /** `intervalMs`: shortest time between two canaries; `expected`: where each is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
-  /**
-   * A changed configuration is invalid: reported until another one is loaded, or until undefined
-   * says that the file is the current one again.
-   */
+  /** Reported until another configuration is loaded; undefined: the file is the current one again. */
   configRefused(error: ConnectorError | undefined): void
   /** Reports something to fix although no part fails. */
   readonly warn: Warnings['report']
   /** Why the next start would not find the journal; undefined: it would. */
   journalLost(why: string | undefined): void
   /** The status of its live reading; undefined: it is not read. */
-  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'isBlocked'> | undefined
+  reading(stream: Stream): Pick<RegistryStream, 'readTo' | 'state'> | undefined
   status(): StatusReport
 }
 
@@ -109,87 +103,81 @@ function setJournalGauges({ journal }: Metrics, status: JournalStatus): void {
   journal.quarantined.set(status.quarantined)
 }
 
-const assuranceOf = (given: Assurance | (() => Assurance)) =>
-  typeof given === 'string' ? () => given : given
+type Refused = Pick<StatusReport, 'config_refused_at' | 'config_refused_why'>
 
-const iso = (at: number) => new Date(at).toISOString()
-
-/** A configuration error has one line per fault. */
-function firstFault(error: ConnectorError): string {
-  const [first = '', ...more] = messageOf(error).split('\n')
-  return more.length > 0 ? `${first} (and more: the log has all of it)` : first
-}
-
-/** Remembers the rejected configuration, while there is one. */
-function openRefusal({ clock, errors, mask }: RegistryMemory) {
-  const none = { config_refused_at: null, config_refused_why: null }
-  let refused: { config_refused_at: string | null; config_refused_why: string | null } = none
-  return {
-    set(error: ConnectorError | undefined) {
-      refused = none
-      if (!error) return
-      const at = clock.now()
-      refused = { config_refused_at: iso(at), config_refused_why: mask(firstFault(error)) }
-      errors.record('configuration', error, at)
-    },
-    status: () => refused,
-  }
+/** `message`: of a configuration error, which has one line per fault; undefined: there is none. */
+function refusalOf(message: string | undefined, at: number): Refused {
+  if (message === undefined) return { config_refused_at: null, config_refused_why: null }
+  const [first = '', ...more] = message.split('\n')
+  const why = more.length > 0 ? `${first} (and more: the log has all of it)` : first
+  return { config_refused_at: iso(at), config_refused_why: why }
 }
 
 export function openStatusRegistry(options: StatusRegistryOptions): StatusRegistry {
-  const { clock, metrics, journalStats, journalPath: path, version, rateLimiter } = options
+  const { clock, metrics, version, backfills, replays } = options
   const configuredAt = clock.now()
   const startedAt = options.startedAt ?? configuredAt
-  let lost: string | undefined
-  metrics.configTaken(configuredAt)
+  const mask = masker(options.secrets)
+  const stats = lastKnown(options.journalStats)
+  const lastHour = openLastHour(clock, () => stats().entries)
+  const recent = { errors: openRecentErrors(clock, mask), lastHour }
+  const warnings = openWarnings(clock, mask, metrics)
   const sources: RegistryStream[] = []
   const sinks: RegistrySink[] = []
-  const currentStats = lastKnown(journalStats)
-  const lastHour = openLastHour(clock, () => currentStats().entries)
-  const memory = { clock, lastHour, errors: openRecentErrors(), mask: masker(options.secrets) }
-  const refusal = openRefusal(memory)
-  const warnings = openWarnings(clock, memory.mask, metrics)
+  let lost: string | null = null
+  let refused = refusalOf(undefined, configuredAt)
+  metrics.configTaken(configuredAt)
 
-  const current = () => partsOf(currentStats(), { sources, sinks, rateLimiter, path, lost })
+  const current = () => partsOf(stats(), sources, sinks, lost, options)
 
   metrics.onScrape(() => {
-    const { stats, journal } = current()
+    const { now, journal } = current()
     setJournalGauges(metrics, journal)
     setJobGauges(metrics, sources, options)
     for (const source of sources) source.refresh()
-    for (const sink of sinks) sink.refresh(stats)
+    for (const sink of sinks) sink.refresh(now)
   })
 
   return {
     startedAt,
     warn: warnings.report,
     source(stream, intervalMs) {
-      const source = openRegistryStream(stream, intervalMs, metrics.source, clock)
+      const source = openRegistryStream(stream, intervalMs, { metrics: metrics.source, clock, recent })
       sources.push(source)
-      return rememberSource(`${stream.workspace} ${stream.source}`, source.reporter, memory)
+      return source.reporter
     },
     sink(name, type, assurance, lingerMs = 0) {
-      const facts = { name, type, assurance: assuranceOf(assurance), lingerMs }
-      const sink = openRegistrySink(facts, metrics.sink, clock)
+      const parts = { metrics: metrics.sink, clock, recent }
+      const sink = openRegistrySink({ name, type, assurance, lingerMs }, parts)
       sinks.push(sink)
-      return rememberSink(name, sink.reporter, memory)
+      return sink.reporter
     },
     canary: (...of) => openRegistryCanary(...of, metrics.canary),
     configRefused(error) {
-      refusal.set(error)
       metrics.configReloaded(!error)
+      refused = refusalOf(error && recent.errors.record('configuration', error).message, clock.now())
     },
-    journalLost: (why) => void (lost = why),
+    journalLost: (why) => void (lost = why ?? null),
     reading: (stream) => sources.find((source) => isSameStream(source.stream, stream)),
     status() {
+      const { now, ...parts } = current()
       const began = { started_at: iso(startedAt), configured_at: iso(configuredAt) }
-      const when = { version, ...began, reported_at: iso(clock.now()) }
-      const notices = { ...refusal.status(), warnings: warnings.status() }
-      const recent = { errors: memory.errors.status(), history: memory.lastHour.status() }
-      const jobs = jobStatus(options, memory.mask)
-      return reportOf(current(), when, notices, { ...recent, ...jobs }, lingersOf(sinks))
+      const notices = { ...refused, warnings: warnings.status() }
+      // The sentence comes before the parts, also for people who read the JSON.
+      const about = { version, ...began, reported_at: iso(clock.now()), ok: isWell(parts), summary: '' }
+      const report = { ...about, ...parts, ...notices, findings: now.lastFindings.map(findingStatus) }
+      return {
+        ...{ ...report, summary: sentenceOf(report, lingersOf(sinks)) },
+        ...{ errors: recent.errors.status(), history: lastHour.status() },
+        ...{ backfills: safely(backfills, mask), replays: safely(replays, mask) },
+      }
     },
   }
+}
+
+function lingersOf(sinks: readonly RegistrySink[]): Lingers {
+  const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
+  return (name) => seconds.get(name) ?? 0
 }
 
 // The canary of one workspace: what its loop reported, as metrics. Its state is that of a source,
@@ -241,20 +229,11 @@ function setJobGauges(
     for (const { stream } of sources) {
       const { workspace, source } = stream
       const its = reads.filter((one) => one.workspace === workspace && one.source === source)
-      const sum = (of: (one: (typeof reads)[number]) => number) => its.reduce((all, one) => all + of(one), 0)
+      const sum = (key: 'read_entries' | 'gaps') => its.reduce((all, one) => all + one[key], 0)
       const own = { workspace, source }
-      gauges.underWay.set(
-        own,
-        sum(({ state }) => (state === 'done' ? 0 : 1)),
-      )
-      gauges.read.set(
-        own,
-        sum((one) => one.read_entries),
-      )
-      gauges.gaps.set(
-        own,
-        sum((one) => one.gaps),
-      )
+      gauges.underWay.set(own, its.filter(({ state }) => state !== 'done').length)
+      gauges.read.set(own, sum('read_entries'))
+      gauges.gaps.set(own, sum('gaps'))
     }
 }
 
@@ -267,18 +246,12 @@ function safely<One extends Pick<BackfillStatus, 'error'>>(
   return (reads?.() ?? []).map((one) => (one.error ? { ...one, error: safe(one.error) } : one))
 }
 
-function jobStatus(
-  { backfills, replays }: JobReads,
-  mask: Mask,
-): Pick<StatusReport, 'backfills' | 'replays'> {
-  return { backfills: safely(backfills, mask), replays: safely(replays, mask) }
-}
+// The reports of the parts, put together.
 
-// Builds the whole report of one moment from the reports of the parts.
-
-type RateLimitsOf = ((workspace: string) => readonly RateLimitStatus[]) | undefined
-
-function workspacesOf(sources: readonly RegistryStream[], rateLimiter: RateLimitsOf): WorkspaceStatus[] {
+function workspacesOf(
+  sources: readonly RegistryStream[],
+  rateLimiter: StatusRegistryOptions['rateLimiter'],
+): WorkspaceStatus[] {
   const byName = Map.groupBy(sources, ({ stream }) => stream.workspace)
   return [...byName].map(([name, own]) => ({
     name,
@@ -297,69 +270,35 @@ function isPaused(stats: JournalStats, workspaces: readonly WorkspaceStatus[]): 
   return stats.full || workspaces.some(({ sources }) => sources.some(forDisk))
 }
 
-export function isWell(
-  journal: JournalStatus,
-  workspaces: readonly WorkspaceStatus[],
-  sinks: readonly SinkStatus[],
-): boolean {
+export function isWell({
+  journal,
+  workspaces,
+  sinks,
+}: Pick<StatusReport, 'journal' | 'workspaces' | 'sinks'>): boolean {
   if (journal.paused || journal.lost !== null) return false
   const states = [...workspaces.flatMap(({ sources }) => sources), ...sinks]
   return states.every(({ state }) => state !== 'failing' && state !== 'blocked')
 }
 
-type BesideStats = Pick<JournalStatus, 'paused' | 'lost' | 'path'>
-
-function journalStatus(stats: JournalStats, beside: BesideStats): JournalStatus {
-  const { entries, bytes, capacityBytes, quarantined, gaps, findings, unconfigured } = stats
-  const counted = { quarantined, gaps, findings, unconfigured }
-  return { entries, bytes, capacity_bytes: capacityBytes, ...beside, ...counted }
+/** The status of each source and sink, and of the journal. */
+function partsOf(
+  now: JournalStats,
+  sources: readonly RegistryStream[],
+  sinks: readonly RegistrySink[],
+  lost: string | null,
+  { rateLimiter, journalPath: path }: StatusRegistryOptions,
+) {
+  const workspaces = workspacesOf(sources, rateLimiter)
+  const { entries, bytes, capacityBytes, quarantined, gaps, findings, unconfigured } = now
+  const journal: JournalStatus = {
+    ...{ entries, bytes, capacity_bytes: capacityBytes, paused: isPaused(now, workspaces), lost },
+    ...{ ...(path !== undefined && { path }), quarantined, gaps, findings, unconfigured },
+  }
+  return { now, workspaces, journal, sinks: sinks.map((sink) => sink.status(now)) }
 }
 
 /** Who fetched is content and stays in the entry: the report only identifies the entry. */
 function findingStatus({ stream, kind, entryId, entryUs, foundAt }: FindingRecord): FindingStatus {
-  const found = { entry_id: entryId, found_at: new Date(foundAt).toISOString() }
+  const found = { entry_id: entryId, found_at: iso(foundAt) }
   return { ...stream, kind, ...found, entry_at: entryUs === undefined ? null : isoFromUs(entryUs) }
-}
-
-interface StatusSources {
-  readonly sources: readonly RegistryStream[]
-  readonly sinks: readonly RegistrySink[]
-  readonly rateLimiter?: RateLimitsOf
-  readonly path?: string | undefined
-  readonly lost: string | undefined
-}
-
-interface Parts extends Pick<StatusReport, 'workspaces' | 'journal' | 'sinks'> {
-  readonly stats: JournalStats
-}
-
-/** The status of each source and sink, and of the journal. */
-function partsOf(stats: JournalStats, { sources, sinks, rateLimiter, path, lost }: StatusSources): Parts {
-  const workspaces = workspacesOf(sources, rateLimiter)
-  const beside = { paused: isPaused(stats, workspaces), lost: lost ?? null, ...(path && { path }) }
-  const journal = journalStatus(stats, beside)
-  return { stats, workspaces, journal, sinks: sinks.map((sink) => sink.status(stats)) }
-}
-
-function lingersOf(sinks: readonly RegistrySink[]): Lingers {
-  const seconds = new Map(sinks.map(({ name, lingerMs }) => [name, lingerMs / 1000]))
-  return (name) => seconds.get(name) ?? 0
-}
-
-type When = Pick<StatusReport, 'version' | 'started_at' | 'configured_at' | 'reported_at'>
-type Notices = Pick<StatusReport, 'config_refused_at' | 'config_refused_why' | 'warnings'>
-type RecentStatus = Pick<StatusReport, 'errors' | 'history' | 'backfills' | 'replays'>
-
-/** The whole of /status. The sentence comes before the parts, also for people who read the JSON. */
-function reportOf(
-  { stats, ...parts }: Parts,
-  when: When,
-  notices: Notices,
-  recent: RecentStatus,
-  lingers: Lingers,
-): StatusReport {
-  const ok = isWell(parts.journal, parts.workspaces, parts.sinks)
-  const findings = stats.lastFindings.map(findingStatus)
-  const report = { ...when, ok, summary: '', ...parts, ...notices, findings }
-  return { ...report, summary: sentenceOf(report, lingers), ...recent }
 }

@@ -126,7 +126,7 @@ export function countText(count: number, noun: string): string {
 const MAX_MESSAGE = 500
 
 /** Cut at a word boundary if one is near, with a sign that text was cut. */
-export function messageOf({ message }: ConnectorError): string {
+export function messageOf({ message }: Pick<ConnectorError, 'message'>): string {
   if (message.length <= MAX_MESSAGE) return message
   return `${message.slice(0, MAX_MESSAGE - 1).replace(/\s+\S{0,100}$/, '')}…`
 }

@@ -69,8 +69,8 @@ export async function openSetup() {
   ]
   const registry = openStatusRegistry({ clock, metrics, journalStats, version: '1.0.0', rateLimiter })
   const readers = sources.map((source) => registry.source({ workspace: 'acme', source }))
-  const siem = registry.sink('siem', 'splunk_hec', 'stored')
-  const archive = registry.sink('archive', 'file', 'stored')
+  const siem = registry.sink('siem', 'splunk_hec', () => 'stored')
+  const archive = registry.sink('archive', 'file', () => 'stored')
   const random = chance(7)
 
   /** Half a minute of an ordinary day: read, then delivered, the SIEM a little later. */

@@ -77,12 +77,6 @@ export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}\u0
 
 // The roles keep it a table for screen readers when a narrow screen shows each row as a card.
 
-interface Column {
-  readonly label: string
-  /** right-aligned */
-  readonly number?: boolean
-}
-
 export interface Row {
   /** Identifies the row across refreshes. */
   readonly key: string
@@ -101,11 +95,17 @@ interface Note {
 interface Table {
   readonly caption: string
   /** The first column has the name. */
-  readonly columns: readonly Column[]
+  readonly columns: readonly string[]
+  /** Columns behind them, right-aligned. */
+  readonly numbers?: readonly string[]
   readonly rows: readonly Row[]
 }
 
-const kindOf = ({ number }: Column): string => (number ? ' class="number"' : '')
+/** A cell's class and label. */
+interface Column {
+  readonly kind: string
+  readonly label: string
+}
 
 function noteHtml(note: Note | undefined, key: string, columns: number): string {
   if (!note) return ''
@@ -115,17 +115,19 @@ function noteHtml(note: Note | undefined, key: string, columns: number): string 
 function rowHtml({ key, name, cells, notes = [] }: Row, columns: readonly Column[]): string {
   const [, ...others] = columns
   const inner = others.map(
-    (column, i) =>
-      `<td role="cell"${kindOf(column)} data-label="${column.label}"><span>${cells[i] ?? ''}</span></td>`,
+    ({ kind, label }, i) =>
+      `<td role="cell"${kind} data-label="${label}"><span>${cells[i] ?? ''}</span></td>`,
   )
   const below = notes.map((note) => noteHtml(note, key, columns.length)).join('')
   return `<tr role="row" data-key="${key}"><th role="rowheader" scope="row">${name}</th>${inner.join('')}</tr>${below}`
 }
 
-export function tableHtml({ caption, columns, rows }: Table): string {
-  const head = columns.map(
-    (column) => `<th role="columnheader" scope="col"${kindOf(column)}>${column.label}</th>`,
-  )
+export function tableHtml({ caption, columns: texts, numbers = [], rows }: Table): string {
+  const columns = [
+    ...texts.map((label) => ({ kind: '', label })),
+    ...numbers.map((label) => ({ kind: ' class="number"', label })),
+  ]
+  const head = columns.map(({ kind, label }) => `<th role="columnheader" scope="col"${kind}>${label}</th>`)
   return `<table role="table"><caption class="hidden">${caption}</caption>
 <thead role="rowgroup"><tr role="row">${head.join('')}</tr></thead>
 <tbody role="rowgroup">${rows.map((row) => rowHtml(row, columns)).join('\n')}</tbody></table>`

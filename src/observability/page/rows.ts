@@ -1,5 +1,4 @@
-// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error
-// message. No source or sink is known by name.
+// Sources and sinks as table rows. None of them is known by name.
 import type {
   BackfillStatus,
   ReplayStatus,
@@ -77,16 +76,10 @@ function rateLimitHtml(rateLimiter: RateLimitStatus | undefined): string {
   return `${meterHtml(`Requests of ${rateLimiter.area} in the last minute`, used, Math.max(1, limit))} ${usedText(used, limit)}${lowered}${shared}`
 }
 
-const sourceColumns = [
-  { label: 'Source' },
-  { label: 'State' },
-  { label: 'Last read' },
-  { label: 'Caught up' },
-  { label: 'Lag' },
-  { label: 'Requests/min' },
-  { label: 'New', number: true },
-  { label: 'Gaps', number: true },
-]
+const sourceColumns = {
+  columns: ['Source', 'State', 'Last read', 'Caught up', 'Lag', 'Requests/min'],
+  numbers: ['New', 'Gaps'],
+}
 
 function sourceRow(source: SourceStatus, workspace: WorkspaceStatus, now: number): Row {
   const { name } = workspace
@@ -126,7 +119,7 @@ function workspaceHtml(workspace: WorkspaceStatus, open: boolean, now: number) {
   const rows = sources.map((source) => sourceRow(source, workspace, now))
   return `<details data-key="${escapeHtml(`workspace ${name}`)}"${open ? ' open' : ''}>
 <summary><h3>${verbatim(name)}</h3>${wellBeing(sources)}${elsewhere}</summary>
-${tableHtml({ caption, columns: sourceColumns, rows })}</details>`
+${tableHtml({ caption, ...sourceColumns, rows })}</details>`
 }
 
 export function readingHtml(report: StatusReport, now: number): string {
@@ -140,16 +133,10 @@ export function readingHtml(report: StatusReport, now: number): string {
   return `<section aria-labelledby="reading"><h2 id="reading">Reading</h2>\n${inner}</section>`
 }
 
-const sinkColumns = [
-  { label: 'Sink' },
-  { label: 'State' },
-  { label: 'Assurance' },
-  { label: 'Last delivery' },
-  { label: 'Behind' },
-  { label: 'Pending', number: true },
-  { label: 'Delivered', number: true },
-  { label: 'Dead letters', number: true },
-]
+const sinkColumns = {
+  columns: ['Sink', 'State', 'Assurance', 'Last delivery', 'Behind'],
+  numbers: ['Pending', 'Delivered', 'Dead letters'],
+}
 
 function uploadHtml({ next_upload_at: at }: SinkStatus, now: number): string {
   const text = uploadText(at, now)
@@ -176,16 +163,13 @@ function sinkRow(sink: SinkStatus, report: StatusReport, now: number): Row {
 export function deliveringHtml(report: StatusReport, now: number): string {
   const rows = report.sinks.map((sink) => sinkRow(sink, report, now))
   return `<section aria-labelledby="delivering"><h2 id="delivering">Delivering</h2>
-${tableHtml({ caption: 'Sinks', columns: sinkColumns, rows })}</section>`
+${tableHtml({ caption: 'Sinks', ...sinkColumns, rows })}</section>`
 }
 
-const jobColumns = [{ label: 'State' }, { label: 'From' }, { label: 'To' }, { label: 'Progress' }]
-const backfillColumns = [{ label: 'Source' }, ...jobColumns, { label: 'New', number: true }]
-const replayColumns = [{ label: 'Source' }, { label: 'Sink' }, ...jobColumns, { label: 'Sent', number: true }]
+const jobColumns = ['State', 'From', 'To', 'Progress']
 
 type JobStatus = Omit<BackfillStatus, 'new_entries'>
 
-/** Why it is waiting now. */
 function jobNote({ waits_for, wait_reason, error }: JobStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
@@ -196,7 +180,6 @@ function jobNote({ waits_for, wait_reason, error }: JobStatus) {
     : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
 }
 
-/** State, span and progress of a job. */
 function jobCells({ from, to, state, progress }: JobStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failing: 'bad' }[state]
   return [
@@ -233,12 +216,14 @@ function replayRow(replay: ReplayStatus): Row {
 /** Empty if there are none, as on most days. */
 export function backfillsHtml(backfills: readonly BackfillStatus[]): string {
   if (backfills.length === 0) return ''
-  const table = { caption: 'Backfills', columns: backfillColumns, rows: backfills.map(backfillRow) }
+  const columns = ['Source', ...jobColumns]
+  const table = { caption: 'Backfills', columns, numbers: ['New'], rows: backfills.map(backfillRow) }
   return `<section aria-labelledby="backfills" data-key="backfills"><h2 id="backfills">Backfills</h2>\n${tableHtml(table)}</section>`
 }
 
 export function replaysHtml(replays: readonly ReplayStatus[]): string {
   if (replays.length === 0) return ''
-  const table = { caption: 'Replays from the API', columns: replayColumns, rows: replays.map(replayRow) }
+  const columns = ['Source', 'Sink', ...jobColumns]
+  const table = { caption: 'Replays from the API', columns, numbers: ['Sent'], rows: replays.map(replayRow) }
   return `<section aria-labelledby="replays" data-key="replays"><h2 id="replays">Replays</h2>\n${tableHtml(table)}</section>`
 }

@@ -1,5 +1,4 @@
-// The browser script: fetches the page again and updates the open one in place. Plain JavaScript,
-// because it is sent unchanged.
+// Fetches the page again and updates the open one in place. Plain JavaScript: it is sent unchanged.
 
 /**
  * Changes text, attributes and rows one by one, so that scroll position, selection, focus and

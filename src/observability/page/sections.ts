@@ -131,13 +131,6 @@ export function mattersHtml(report: StatusReport): string {
   return `<section aria-labelledby="matters"><h2 id="matters">Needs attention</h2>${inner}</section>`
 }
 
-const shardColumns = [
-  { label: 'Shard' },
-  { label: 'Replica' },
-  { label: 'Since' },
-  { label: 'Takeovers', number: true },
-]
-
 /** A report of another replica is this old at most, unless that one or the database is in trouble. */
 const FRESH_MS = 30_000
 
@@ -162,19 +155,13 @@ export function shardsHtml(shards: readonly ShardStatus[] | undefined, now: numb
     rows.length > 0
       ? tableHtml({
           caption: 'Shards of the journal and the replicas that hold them',
-          columns: shardColumns,
+          columns: ['Shard', 'Replica', 'Since'],
+          numbers: ['Takeovers'],
           rows,
         })
       : '<p>Unknown until the database has answered.</p>'
   return `<section aria-labelledby="shards"><h2 id="shards">Shards</h2>${inner}</section>`
 }
-
-const errorColumns = [
-  { label: 'Part' },
-  { label: 'Last' },
-  { label: 'Code' },
-  { label: 'Times', number: true },
-]
 
 function errorRow({ part, code, message, times, last_at, first_at }: ErrorStatus, now: number) {
   const since = times > 1 ? ` ${soft(`(first ${agoHtml(first_at, now)})`)}` : ''
@@ -188,9 +175,10 @@ function errorRow({ part, code, message, times, last_at, first_at }: ErrorStatus
 
 export function errorsHtml(errors: readonly ErrorStatus[], now: number): string {
   const rows = errors.map((error) => errorRow(error, now))
+  const columns = ['Part', 'Last', 'Code']
   const inner =
     rows.length > 0
-      ? tableHtml({ caption: 'The last errors, newest first', columns: errorColumns, rows })
+      ? tableHtml({ caption: 'The last errors, newest first', columns, numbers: ['Times'], rows })
       : '<p>None since the start or the last reload.</p>'
   return `<section aria-labelledby="errors" class="errors"><h2 id="errors">Last errors</h2>${inner}</section>`
 }

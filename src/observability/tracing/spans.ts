@@ -1,5 +1,4 @@
-// The spans: names, a closed set of attributes, and outcomes. Between the decorators and the API of
-// OpenTelemetry.
+// The spans: names, a closed set of attributes, and outcomes.
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Link, Span, SpanContext, Tracer } from '@opentelemetry/api'
 import { ConnectorError } from '../../core/errors.ts'
@@ -93,8 +92,7 @@ export async function within<T>(
   }
 }
 
-// Maps entries to the span of the page that brought them, to link batches across the journal. In
-// memory, with a fixed size.
+// The spans of the pages that brought the entries. In memory, with a fixed size.
 
 /** The newest pages; entries of older pages have no link when they are delivered. */
 const MAX_PAGES = 4096

@@ -28,7 +28,7 @@ async function ready(given: Partial<Record<SourceName, Given>>, intervalMs = 15 
   const journal = {
     cursor: ({ source }: { source: SourceName }) => Promise.resolve(given[source]?.plan ? source : undefined),
   }
-  return isReady(readers, journal, clock, (name) => given[name]?.state ?? 'starting')
+  return isReady(readers, journal, clock, ({ source }) => given[source]?.state ?? 'starting')
 }
 
 const done: Plan = { dueAt: START + MINUTE, priority: 'live', caughtUp: true }

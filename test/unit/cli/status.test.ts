@@ -231,7 +231,7 @@ test('a blocked source shows its next try, exit 1', async () => {
 
 test('a sink without deliveries since the start is not shown as one that never had any', async () => {
   const daemonRig = await startDaemon()
-  daemonRig.registry.sink('later', 'file', 'stored')
+  daemonRig.registry.sink('later', 'file', () => 'stored')
   await ask()
   const { stdout } = setup.heard()
   expect(stdout).toMatch(/^later +file +stored +starting +none since the start /m)

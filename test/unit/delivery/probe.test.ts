@@ -1,7 +1,7 @@
 // At the start a receiver is probed, beside its deliveries, until one of them shows whether it answers.
 import { describe, expect, it } from 'vitest'
 import { ConnectorError } from '../../../src/core/errors.ts'
-import { probe } from '../../../src/delivery/probe.ts'
+import { probe } from '../../../src/delivery/loop.ts'
 import { SinkNotes } from '../../fakes/reporters.ts'
 import { logOf } from '../../contract/journal-parts.ts'
 

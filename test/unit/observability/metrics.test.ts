@@ -50,7 +50,7 @@ function open() {
     version: '1.2.3',
   })
   const source = registry.source({ workspace: 'acme', source: 'audit' })
-  const sink = registry.sink('archive', 'file', 'stored')
+  const sink = registry.sink('archive', 'file', () => 'stored')
   const places = [{ stage: 'audit' }, { stage: 'delivered', sink: 'archive' }] as const
   const canary = registry.canary('acme', 3_600_000, places)
   canary.seen({ stage: 'request' }, 1_500)
@@ -240,7 +240,7 @@ describe('the metrics', () => {
       version: '1.2.3',
     })
     registry.source({ workspace: 'acme', source: 'audit' }, 900_000)
-    registry.sink('bucket', 's3', 'stored', 300_000)
+    registry.sink('bucket', 's3', () => 'stored', 300_000)
     const text = await metrics.render()
     expect(text).toContain('auditferry_source_interval_seconds{workspace="acme",source="audit"} 900\n')
     expect(text).toContain('auditferry_sink_linger_seconds{sink="bucket"} 300\n')

@@ -78,7 +78,7 @@ describe('the last errors', () => {
       secrets,
     })
     registry
-      .sink('siem', 'splunk_hec', 'stored')
+      .sink('siem', 'splunk_hec', () => 'stored')
       .state('blocked', new ConnectorError('forbidden', 'no s3cr3t-token here'))
     const reported = JSON.stringify(registry.status())
     expect(reported).not.toContain('s3cr3t-token')

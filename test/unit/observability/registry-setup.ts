@@ -43,7 +43,7 @@ export function openRegistrySetup(journalPath?: string) {
     version: '1.2.3',
   })
   const source = registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
-  const sink = registry.sink('archive', 'file', 'stored')
+  const sink = registry.sink('archive', 'file', () => 'stored')
   const owe = (entries: number, sinceAt: number, more: Partial<JournalStats> = {}) => {
     const pending = {
       sink: 'archive',

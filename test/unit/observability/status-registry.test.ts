@@ -574,7 +574,7 @@ describe('/status', () => {
   it('entries pending beyond their linger prevent caught up, even before they are worth an alarm', () => {
     const setup = openRegistrySetup()
     ack(setup)
-    setup.registry.sink('bucket', 's3', 'stored', 300_000)
+    setup.registry.sink('bucket', 's3', () => 'stored', 300_000)
     const owe = (sink: string, seconds: number) =>
       (setup.journal.stats = {
         ...fakeStats,
@@ -600,7 +600,7 @@ describe('/status', () => {
     ack(setup)
     const { registry, journal, metrics, clock } = setup
     const fresh = openStatusRegistry({ clock, metrics, journalStats: () => journal.stats, version: '1.2.3' })
-    fresh.sink('bucket', 's3', 'stored', 300_000)
+    fresh.sink('bucket', 's3', () => 'stored', 300_000)
     journal.stats = {
       ...fakeStats,
       sinks: [{ sink: 'bucket', position: 1, pendingEntries: 48, oldestPendingAt: startAt, deadLetters: 0 }],
@@ -896,7 +896,7 @@ describe('/status', () => {
   it('many problems make one sentence of bounded length', () => {
     const { registry, sink } = openRegistrySetup()
     const names = ['b', 'c', 'd', 'e', 'f']
-    const watches = names.map((name) => registry.sink(name, 'file', 'stored'))
+    const watches = names.map((name) => registry.sink(name, 'file', () => 'stored'))
     const long = new ConnectorError('server_error', 'x'.repeat(5000))
     for (const reporter of [sink, ...watches]) reporter.state('failing', long)
     const { summary } = registry.status()

@@ -43,7 +43,7 @@ async function exposed(): Promise<string> {
   })
   metrics.shards().held.set({ shard: 1 }, 1)
   registry.source({ workspace: 'acme', source: 'audit' }, 30_000)
-  registry.sink('archive', 'file', 'stored')
+  registry.sink('archive', 'file', () => 'stored')
   return metrics.render()
 }
 

@@ -131,7 +131,7 @@ const started = (replays: FakeReplays, { stream, spans, ...more }: Request) =>
 async function running(readable: readonly Stream[] = [audit]): Promise<FakeReplays> {
   const jobs = new FakeReplays(readable)
   daemonRig = openRegistrySetup()
-  daemonRig.registry.sink('siem', 'file', 'stored')
+  daemonRig.registry.sink('siem', 'file', () => 'stored')
   const { registry, metrics, taps } = daemonRig
   const parts = { registry, metrics, taps, journal, jobs }
   control = await openControl({ ...unasked, journalPath: setup.path, log: logOf(), ...parts })
