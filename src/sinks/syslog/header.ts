@@ -5,14 +5,10 @@ import { perStream } from '../../contracts/journal.ts'
 import type { ChunkSlice, Shared } from '../../contracts/journal.ts'
 import { BACKSLASH, DEL, QUOTE, SPACE, TAB } from '../../core/bytes.ts'
 import type { ByteWriter } from '../../core/bytes.ts'
+import { facilities } from './options.ts'
+import type { ShapeOptions } from './options.ts'
 
-export interface HeaderOptions {
-  readonly rfc: 5424 | 3164
-  /** its number */
-  readonly facility: number
-  readonly appName: string
-  readonly hostname: string | undefined
-  readonly enterpriseId: number
+export interface HeaderOptions extends ShapeOptions {
   hostOf(workspace: string): string
 }
 
@@ -49,19 +45,22 @@ function writeId({ entries }: ChunkSlice, index: number, out: ByteWriter): void 
   writeParam(out, entries.bytes, start, end, ID_BYTES)
 }
 
+/** PRI, as RFC 5424 and RFC 3164 compute it. */
+const priority = ({ facility }: HeaderOptions, severity: number): string =>
+  `<${facilities.indexOf(facility) * 8 + severity}>`
+
 function header5424(options: HeaderOptions): Header {
-  const { facility, appName, enterpriseId } = options
   const stamp = stamp5424()
   const constants = perStream((shared) => {
     const { workspace, source } = shared.stream
-    const fields = `${hostnameOf(options, shared)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
-    const data = `auditferry@${enterpriseId} workspace="${paramField(workspace)}" source="${paramField(source)}"`
+    const fields = `${hostnameOf(options, shared)} ${headerField(options.app_name, 48)} - ${headerField(source, 32)}`
+    const data = `auditferry@${options.enterprise_id} workspace="${paramField(workspace)}" source="${paramField(source)}"`
     const close = shared.replay ? '" replay="true"' : '"'
     return { middle: Buffer.from(` ${fields} [${data} id="`), close }
   })
   return (run, index, severity, part, out) => {
     const { middle, close } = constants(run)
-    out.text(`<${facility * 8 + severity}>1 ${stamp(run.entries.at(index))}`)
+    out.text(`${priority(options, severity)}1 ${stamp(run.entries.at(index))}`)
     out.copy(middle)
     writeId(run, index, out)
     out.text(close)
@@ -73,10 +72,10 @@ function header5424(options: HeaderOptions): Header {
 }
 
 function header3164(options: HeaderOptions): Header {
-  const tag = tagField(options.appName)
+  const tag = tagField(options.app_name)
   const constants = perStream((shared) => Buffer.from(` ${hostnameOf(options, shared)} ${tag}: `))
   return (run, index, severity, part, out) => {
-    out.text(`<${options.facility * 8 + severity}>`)
+    out.text(priority(options, severity))
     writeStamp3164(run.entries.at(index), run.appendedAt, out)
     out.copy(constants(run))
     if (!part) return
