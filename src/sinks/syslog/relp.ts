@@ -37,6 +37,8 @@ const RENEW_MS = 5_000
 export class RelpLink {
   readonly #settings: RelpSettings
   readonly #session: SessionSettings
+  /** the last one opened */
+  connection: Connection | undefined
   #open: RelpSession | undefined
   /** the error that ended the last call */
   #reported: ConnectorError | undefined
@@ -100,8 +102,8 @@ export class RelpLink {
     this.#open = undefined
     await open?.close(RENEW_MS)
     if (open?.noisy && open.fault && open.fault !== this.#reported) throw open.fault
-    const connection = await this.#settings.connect(signal)
-    this.#open = await RelpSession.open(connection, this.#session, signal)
+    this.connection = await this.#settings.connect(signal)
+    this.#open = await RelpSession.open(this.connection, this.#session, signal)
     return this.#open
   }
 
@@ -132,20 +134,15 @@ export class OverRelp implements Session {
   readonly maxEntries = RELP_WINDOW
   readonly #options: SessionOptions
   readonly #link: RelpLink
-  #connection: Connection | undefined
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.#link = this.#linkOf((connection) => (this.#connection = connection))
+    this.#link = this.#newLink()
   }
 
-  #linkOf(opened: (connection: Connection) => void): RelpLink {
+  #newLink(): RelpLink {
     const { where, deps, to, tls } = this.#options
-    const connect = async (signal: AbortSignal) => {
-      const connection = await deps.connect(to, tls, CONNECT_MS, signal)
-      opened(connection)
-      return connection
-    }
+    const connect = (signal: AbortSignal) => deps.connect(to, tls, CONNECT_MS, signal)
     return new RelpLink({ where, clock: deps.clock, connect })
   }
 
@@ -161,15 +158,14 @@ export class OverRelp implements Session {
     }
     if (messages.length === 0) return { acknowledged: count, rejected: [] }
     const outcome = await this.#link.send(messages, signal)
-    if (this.#connection) this.#options.expiry.look(this.#connection)
+    if (this.#link.connection) this.#options.expiry.look(this.#link.connection)
     return linesOf(outcome, until)
   }
 
   /** A separate session, in addition to the one that delivers. */
   async #probe<T>(signal: AbortSignal, use: (connection: Connection | undefined) => T): Promise<T> {
     const { where } = this.#options
-    let connection: Connection | undefined
-    const link = this.#linkOf((opened) => (connection = opened))
+    const link = this.#newLink()
     const limit = new Tether(signal)
     void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
       const words = `${where} did not answer within ${CHECK_MS / 1000} s: check that it speaks RELP, with or without TLS as in the address`
@@ -177,7 +173,7 @@ export class OverRelp implements Session {
     })
     try {
       await orAborted(link.open(limit.signal), limit.signal)
-      return use(connection)
+      return use(link.connection)
     } finally {
       limit.close()
       await link.close(CLOSE_MS)
