@@ -1,5 +1,6 @@
 // One event collector over HTTP: sends requests and parses answers, without interpreting them.
 import { z } from 'zod'
+import { addressOf, hostPort } from '../../contracts/platform.ts'
 import type { HttpReply, Transport } from '../../contracts/platform.ts'
 import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
 import { randomDigits } from '../../core/clock.ts'
@@ -9,7 +10,6 @@ import { jsonOf } from '../../core/json.ts'
 import { SecretLook } from '../../core/secret.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { RequestBody } from '../kit/body.ts'
-import type { Endpoint } from '../kit/endpoints.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
 import { verdictOf, readAcks, readHecBody } from './reply.ts'
@@ -26,7 +26,10 @@ interface Route {
 }
 
 export class Collector {
-  readonly endpoint: Endpoint
+  /** scheme://host:port */
+  readonly origin: string
+  /** host:port */
+  readonly where: string
   readonly channels: Channels
   readonly secrets: SecretLook
   readonly #token: Secret
@@ -34,8 +37,9 @@ export class Collector {
   readonly #clock: Clock
   #cookie = ''
 
-  constructor(endpoint: Endpoint, token: Secret, send: Transport, clock: Clock, random: Random) {
-    this.endpoint = endpoint
+  constructor(url: string, token: Secret, send: Transport, clock: Clock, random: Random) {
+    this.origin = new URL(url).origin
+    this.where = hostPort(addressOf(url))
     this.channels = new Channels(random)
     this.#token = token
     this.secrets = new SecretLook([token], clock)
@@ -50,25 +54,16 @@ export class Collector {
 
   /** A sequence of event objects. */
   async post(channel: string, body: RequestBody, signal: AbortSignal): Promise<HecReply> {
-    const request = {
-      headers: { 'content-type': 'application/json', ...body.headers },
-      body: body.bytes,
-    }
+    const headers = { 'content-type': 'application/json', ...body.headers }
+    const request = { headers, body: body.bytes }
     const reply = await this.#ask('POST', EVENTS, { channel, cookie: this.#cookie }, request, signal)
     this.#cookie = cookiesAfter(this.#cookie, reply.headers['set-cookie'])
     return this.#read(reply)
   }
 
   async health(signal: AbortSignal): Promise<HecReply> {
-    return this.#read(
-      await this.#ask(
-        'GET',
-        HEALTH,
-        { channel: this.channels.take(), cookie: this.#cookie },
-        { headers: {} },
-        signal,
-      ),
-    )
+    const route = { channel: this.channels.take(), cookie: this.#cookie }
+    return this.#read(await this.#ask('GET', HEALTH, route, { headers: {} }, signal))
   }
 
   /** Whether the batch with this `ackId` is stored. Throws ConnectorError if that stays unknown. */
@@ -78,7 +73,7 @@ export class Collector {
     const reply = await this.#ask('POST', ACKS, route, { headers, body }, signal)
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
-    const { where } = this.endpoint
+    const { where } = this
     const verdict = verdictOf(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
     if (verdict.kind !== 'failed')
       throw new ConnectorError(
@@ -105,7 +100,7 @@ export class Collector {
       'user-agent': 'auditferry',
       ...headers,
     }
-    const request = { method, url: this.endpoint.origin + path, headers: own, ...(body ? { body } : {}) }
+    const request = { method, url: this.origin + path, headers: own, ...(body ? { body } : {}) }
     return ask(this.#send, this.#clock, request, signal)
   }
 
