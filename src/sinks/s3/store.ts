@@ -213,6 +213,12 @@ function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
 
 type Looking = Pick<Store, 'look' | 'where'>
 
+export const vanished = ({ where }: Pick<Store, 'where'>, key: string): ConnectorError =>
+  new ConnectorError(
+    'bad_reply',
+    `${where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
+  )
+
 export async function lookIfAllowed(
   store: Looking,
   key: string,
@@ -236,11 +242,7 @@ export async function lookAtFormer(
 ): Promise<void> {
   if (!options.sse && !options.object_lock) return
   const looked = await lookIfAllowed(store, key, signal)
-  if (looked === undefined)
-    throw new ConnectorError(
-      'bad_reply',
-      `${store.where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
-    )
+  if (looked === undefined) throw vanished(store, key)
   if (looked === 'denied') {
     log.warn(
       'This object was stored by an earlier try, and this role may not read its settings: if sse or object_lock was set or changed since then, the object does not have it. Check the object by hand, or grant s3:GetObject',
