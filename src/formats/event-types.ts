@@ -149,7 +149,7 @@ const bySource: Readonly<Record<SourceName, EventType>> = {
 }
 
 /** Entries of the other sources have no type of their own. */
-export const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
+const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
 
 /** New types may appear at any time: an undocumented one keeps its name and gets severity 3. */
 export function eventType(source: SourceName, type: string): EventType {
