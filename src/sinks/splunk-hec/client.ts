@@ -12,7 +12,7 @@ import type { Secret } from '../../core/secret.ts'
 import type { RequestBody } from '../kit/body.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
-import { verdictOf, readAcks, readHecBody } from './reply.ts'
+import { hasErrorText, verdictOf, readAcks, readHecBody } from './reply.ts'
 import type { HecReply } from './reply.ts'
 
 const EVENTS = '/services/collector/event'
@@ -149,15 +149,6 @@ class Channels {
 
 /** Splunk sends this header on all of its ports. */
 const isSplunk = ({ server }: HttpReply['headers']) => /^splunkd/i.test(server ?? '')
-
-function hasErrorText(body: Uint8Array): boolean {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body))
-    return typeof value === 'object' && value !== null && 'error' in value && typeof value.error === 'string'
-  } catch {
-    return false
-  }
-}
 
 /** What to do about it; undefined if the server is unknown. */
 function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {

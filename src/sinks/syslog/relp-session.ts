@@ -12,13 +12,16 @@ const SILENCE_MS = 90_000
 const OPEN_MS = 30_000
 /** Per session: receivers send a hint when they leave, and hardly any other. */
 const MOST_HINTS = 1_000
+
 export interface SessionSettings {
   /** host:port */
   readonly where: string
   readonly clock: Clock
+  /** most unanswered messages at any moment */
   readonly window: number
   /** how long a stop waits for outstanding answers */
   readonly graceMs: number
+  /** highest number of a session */
   readonly largestTxnr: number
 }
 

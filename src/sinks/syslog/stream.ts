@@ -132,12 +132,21 @@ export class StreamSession implements Session {
     await this.#resending?.done
   }
 
-  probe(signal: AbortSignal): Promise<void> {
-    return probeStream(this.#options, signal, () => undefined)
+  async probe(signal: AbortSignal): Promise<void> {
+    await probeStream(this.#options, signal)
   }
 
-  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    return checkStream(this.#options, signal)
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, tls } = this.#options
+    const what = `${where} ${tls ? 'TLS' : 'TCP'}`
+    try {
+      const ends = await probeStream(this.#options, signal)
+      const word = 'accepts the connection; what is sent over it is not confirmed (assurance: sent)'
+      return [{ what, ok: true, message: word }, ...ends]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    }
   }
 
   close(): Promise<void> {
@@ -450,12 +459,11 @@ async function endOf(connection: Connection, where: string, until: AbortSignal):
   }
 }
 
-/** Throws ConnectorError if it accepts no connection, or ends it at once. */
-async function probeStream<T>(
-  { where, to, tls, deps }: SessionOptions,
+/** The certificates of the connection. Throws ConnectorError if it is refused, or ended at once. */
+async function probeStream(
+  { where, to, tls, deps, expiry }: SessionOptions,
   signal: AbortSignal,
-  use: (connection: Connection) => T,
-): Promise<T> {
+): Promise<readonly CheckResult[]> {
   const enough = new AbortController()
   let connection: Connection | undefined
   try {
@@ -463,23 +471,9 @@ async function probeStream<T>(
     void deps.clock.sleep(PROOF_MS, enough.signal).then(() => enough.abort())
     const fault = await endOf(connection, where, AbortSignal.any([signal, enough.signal]))
     if (fault) throw fault
-    return use(connection)
+    return expiry.results(connection)
   } finally {
     enough.abort()
     connection?.destroy()
-  }
-}
-
-/** Never throws. */
-async function checkStream(options: SessionOptions, signal: AbortSignal): Promise<readonly CheckResult[]> {
-  const { where, tls, expiry } = options
-  const what = `${where} ${tls ? 'TLS' : 'TCP'}`
-  try {
-    const ends = await probeStream(options, signal, (connection) => expiry.results(connection))
-    const word = 'accepts the connection; what is sent over it is not confirmed (assurance: sent)'
-    return [{ what, ok: true, message: word }, ...ends]
-  } catch (error) {
-    const message = error instanceof ConnectorError ? error.message : 'could not be asked'
-    return [{ what, ok: false, message }]
   }
 }
