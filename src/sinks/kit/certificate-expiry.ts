@@ -30,7 +30,6 @@ function certificatesOf(ends: Ends): readonly Certificate[] {
   return all.flatMap(({ whose, endsAt }) => (endsAt === undefined ? [] : [{ whose, endsAt }]))
 }
 
-/** The dependencies of the certificate checks. */
 type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
 
 export class Expiry {
@@ -44,7 +43,6 @@ export class Expiry {
     this.#deps = deps
   }
 
-  /** May be called any number of times. */
   look(ends: Ends): void {
     const { clock, log, certificateEnds } = this.#deps
     const now = clock.now()

@@ -12,8 +12,6 @@ const SESSION = 'auditferry'
 interface Key {
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  readonly sessionToken?: string
-  readonly expiration?: Date
 }
 
 type Provider = (properties?: Record<string, unknown>) => Promise<Key>

@@ -3,8 +3,9 @@
 import type { Assurance, Confirmation, Outcome } from '../../contracts/sink.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
 import type { Log } from '../../core/log.ts'
-import { readTicket } from './client.ts'
+import { ticketSchema } from './client.ts'
 import type { Collector, Ticket } from './client.ts'
 import type { HecOptions } from './options.ts'
 import type { Done } from './reply.ts'
@@ -89,7 +90,7 @@ export class Acks {
 
   /** Undefined if the in-flight record has no answer, or its endpoint left the configuration. */
   resume(detail: string): Confirmation | undefined {
-    const ticket = readTicket(detail)
+    const ticket = jsonOf(ticketSchema, detail)
     const collector = ticket && this.#options.collectorAt(ticket.origin)
     return collector && this.#later(ticket, collector)
   }

@@ -6,7 +6,6 @@ import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
 import { randomDigits } from '../../core/clock.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { jsonOf } from '../../core/json.ts'
 import { SecretLook } from '../../core/secret.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { RequestBody } from '../kit/body.ts'
@@ -169,7 +168,7 @@ function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string 
 /** A receiver may send any cookies; this bounds what is kept. */
 const COOKIES_BYTES = 16 * 1024
 
-const ticketSchema = z.object({
+export const ticketSchema = z.object({
   /** scheme://host:port of the endpoint */
   origin: z.string(),
   channel: z.string(),
@@ -180,11 +179,6 @@ const ticketSchema = z.object({
   sentAt: z.number(),
 })
 export type Ticket = z.output<typeof ticketSchema>
-
-/** Undefined for another text: an in-flight record without an answer. */
-export function readTicket(detail: string): Ticket | undefined {
-  return jsonOf(ticketSchema, detail)
-}
 
 /** The old cookies, updated by the answer's: per name the last one. @internal for tests */
 export function cookiesAfter(cookie: string, setCookie: string | undefined): string {

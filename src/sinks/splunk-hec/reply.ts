@@ -1,7 +1,7 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
 import { z } from 'zod'
-import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
+import { actionOf, ConnectorError, type ErrorCode } from '../../core/errors.ts'
 import { jsonOf } from '../../core/json.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
@@ -49,13 +49,8 @@ export interface Done {
 
 export type Verdict =
   | Done
-  /** `resting`: pause this endpoint. `elsewhere`: nothing was taken, try another one at once. */
-  | {
-      readonly kind: 'failed'
-      readonly error: ConnectorError
-      readonly resting: boolean
-      readonly elsewhere: boolean
-    }
+  /** `elsewhere`: nothing was taken, try another endpoint at once. */
+  | { readonly kind: 'failed'; readonly error: ConnectorError; readonly elsewhere: boolean }
 
 /** Splunk Cloud rejects a body over some 5 MiB as "bad JSON in event 0"; others answer 413. */
 const DISGUISE_BYTES = 5 * 1024 * 1024
@@ -196,23 +191,11 @@ const notOurs: Meaning = [
 
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
-/** Codes about keys and paths: from another kind of server they say nothing about ours. */
-const blamesUs = new Set<ErrorCode>([
-  'unauthorized',
-  'forbidden',
-  'bad_request',
-  'redirected',
-  'misconfigured',
-])
-
-/** For an answer that is not from HEC. */
+/** For an answer that is not from HEC: another server's word on keys and paths says nothing. */
 function foreign({ status, otherServer }: HecReply): Meaning {
   const rule = statusRule(status)
-  return otherServer !== undefined && blamesUs.has(rule[0]) ? ['misconfigured', otherServer] : rule
+  return otherServer !== undefined && actionOf(rule[0]) === 'block' ? ['misconfigured', otherServer] : rule
 }
-
-/** Faults of one endpoint, not of the data or of the configuration. */
-const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
 function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
@@ -224,7 +207,7 @@ function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const who = hec ? 'Splunk' : 'The server'
   const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
-  return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
+  return { kind: 'failed', error, elsewhere: hec?.code === 23 }
 }
 
 const done = ({ status, hec }: HecReply, outcome: Outcome, crowded = false): Done => ({

@@ -121,7 +121,9 @@ class HecSink implements Sink {
       throw error.action === 'stop' ? error : this.#endpoints.failed(collector, error)
     }
     if (verdict.kind === 'done') this.#endpoints.succeeded(collector)
-    else if (verdict.resting) return { ...verdict, error: this.#endpoints.failed(collector, verdict.error) }
+    // A fault of this endpoint, not of the data or of the configuration.
+    else if (verdict.error.action === 'retry')
+      return { ...verdict, error: this.#endpoints.failed(collector, verdict.error) }
     return verdict
   }
 

@@ -43,11 +43,7 @@ class SyslogSink implements Sink {
 
   constructor(name: string, given: SyslogOptions, deps: SinkDeps) {
     const receiver = receiverOf(given.address)
-    if (!receiver)
-      throw new ConnectorError(
-        'config_invalid',
-        `${given.address} is not the address of a syslog receiver: expected udp, tcp, tls, relp or relp+tls, such as tls://host:6514`,
-      )
+    if (!receiver) throw new Error(`${given.address} is not the address of a syslog receiver`)
     const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
     this.name = name
     this.assurance = assuranceOf(given)
