@@ -20,6 +20,15 @@ export interface FieldLayout {
   readonly label: Buffer | undefined
 }
 
+/** Makes the layouts of a format that begins each field with `separator`. */
+export const layoutsAfter =
+  (separator: string) =>
+  (key: string, longest = Infinity, label?: string): FieldLayout => ({
+    opening: Buffer.from(`${separator}${key}=`),
+    longest,
+    label: label === undefined ? undefined : Buffer.from(`${separator}${label}=`),
+  })
+
 /** How a format writes fields. The texts that it gets may be anything. */
 export interface Dialect {
   readonly fields: Readonly<Record<FieldName, FieldLayout>>

@@ -212,9 +212,8 @@ class FileSink implements Sink {
       await this.probe()
       return [{ what: path, ok: true, message: 'can be written' }]
     } catch (error) {
-      return [
-        { what: path, ok: false, message: error instanceof Error ? error.message : 'cannot be written' },
-      ]
+      const message = error instanceof Error ? error.message : 'cannot be written'
+      return [{ what: path, ok: false, message }]
     }
   }
 

@@ -2,7 +2,6 @@
 // our own type.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
-import type { PutObjectCommand } from '@aws-sdk/client-s3'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -197,7 +196,7 @@ function checkAnswer(where: string, status: number, body: Uint8Array): void {
 }
 
 /** Runs before the library reads the answer, which keeps only the status of an HTML page. */
-function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
+function wantsOwnAnswer(where: string, command: Library.PutObjectCommand): void {
   command.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args)

@@ -40,11 +40,8 @@ function health(collector: Collector, reply: HecReply): CheckResult {
   const fault = healthFault(collector, reply)
   if (fault) return { what, ok: false, message: fault.message }
   const isBusy = reply.hec && busy.has(reply.hec.code)
-  return {
-    what,
-    ok: true,
-    message: isBusy ? `the collector is up but busy: ${said(reply.hec)}` : 'the collector is up',
-  }
+  const message = isBusy ? `the collector is up but busy: ${said(reply.hec)}` : 'the collector is up'
+  return { what, ok: true, message }
 }
 
 /** Resolves if one of them is up; otherwise throws the fault of the last one. */
@@ -121,11 +118,8 @@ async function acknowledges(
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     if (acks === true) return { what, ok: false, message: error.message }
-    return {
-      what,
-      ok: true,
-      message: 'off: a batch counts once Splunk has accepted it (received, not stored)',
-    }
+    const message = 'off: a batch counts once Splunk has accepted it (received, not stored)'
+    return { what, ok: true, message }
   }
 }
 
