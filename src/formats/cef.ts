@@ -3,19 +3,14 @@ import type { Format } from '../contracts/sink.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 import { fieldFormat } from './field-format.ts'
+import { layoutsAfter } from './fields.ts'
 import type { Dialect, FieldLayout } from './fields.ts'
 import { neutralText } from './one-line.ts'
 
 const MAX_CLASS_ID = 255
 const OPENING = 'CEF:0|Auditferry|Workspace|1|'
 
-function field(key: string, longest: number, label?: string): FieldLayout {
-  return {
-    opening: Buffer.from(` ${key}=`),
-    longest,
-    label: label === undefined ? undefined : Buffer.from(` ${label}=`),
-  }
-}
+const field = layoutsAfter(' ')
 
 /** A key whose meaning is in a second key, its label. */
 const labelled = (key: string, longest: number): FieldLayout => field(key, longest, `${key}Label`)

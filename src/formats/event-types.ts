@@ -113,15 +113,8 @@ const acronyms = /\b(?:dms|api|ooxml)\b/g
 function documentedType(group: string, action: string, severity: number): EventType {
   const classId = `${group}:${action}`
   const words = action.replaceAll('_', ' ').replace(acronyms, (word) => word.toUpperCase())
-  const outcome = outcomes[classId] ?? ''
-  return {
-    classId,
-    name: `${groupNames[group] ?? group}: ${words}`,
-    severity,
-    category: group,
-    action,
-    outcome,
-  }
+  const name = `${groupNames[group] ?? group}: ${words}`
+  return { classId, name, severity, category: group, action, outcome: outcomes[classId] ?? '' }
 }
 
 /** Every documented type of audit entry. */
@@ -149,7 +142,7 @@ const bySource: Readonly<Record<SourceName, EventType>> = {
 }
 
 /** Entries of the other sources have no type of their own. */
-export const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
+const hasTypes = (source: SourceName): boolean => source === 'audit' || source === 'vault.projects'
 
 /** New types may appear at any time: an undocumented one keeps its name and gets severity 3. */
 export function eventType(source: SourceName, type: string): EventType {

@@ -8,10 +8,17 @@ import type { Format } from '../contracts/sink.ts'
 import type { SourceName } from '../contracts/source.ts'
 import { ByteWriter, CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../core/bytes.ts'
 import { eachMember, isWritten, stringAt } from '../core/json.ts'
-import { eventType, hasTypes } from './event-types.ts'
-import { findMembers, openTables } from './fields.ts'
+import { eventType } from './event-types.ts'
+import { findMembers, tableOf } from './fields.ts'
 import type { Dialect, FieldName, FoundMembers, Row, Table } from './fields.ts'
 import { isPlain, textAt, writeJson } from './one-line.ts'
+
+/** What the lines of one stream share. */
+interface StreamParts {
+  readonly table: Table
+  readonly fields: Buffer
+  readonly headers: Map<string, Header>
+}
 
 /** The constant part of each line of one type, written once. */
 interface Header {
@@ -25,37 +32,30 @@ const MAX_HEADERS = 1000
 const MAX_CACHED_TYPE = 255
 
 export function fieldFormat(dialect: Dialect): Format {
-  const tables = openTables()
   const scratch = new ByteWriter(4096)
-  const sourceHeaders = new Map<SourceName, Header>()
-  const auditHeaders = new Map<string, Header>()
-  const vaultHeaders = new Map<string, Header>()
-  const streamFieldsOf = perStream((shared) => makeStreamFields(dialect, scratch, shared))
+  const partsOf = perStream((shared): StreamParts => {
+    const table = tableOf(shared.stream.source)
+    return { table, fields: makeStreamFields(dialect, scratch, shared), headers: new Map() }
+  })
 
-  function headerOf(source: SourceName, type: string): Header {
-    const typed = hasTypes(source) && type !== ''
-    const typeHeaders = source === 'audit' ? auditHeaders : vaultHeaders
-    const cached = typed ? typeHeaders.get(type) : sourceHeaders.get(source)
-    if (cached) return cached
+  function headerOf(headers: StreamParts['headers'], source: SourceName, type: string): Header {
+    const known = headers.get(type)
+    if (known) return known
     const made = makeHeader(dialect, scratch, source, type)
-    if (typeHeaders.size >= MAX_HEADERS) typeHeaders.clear()
-    if (!typed) sourceHeaders.set(source, made)
-    else if (type.length <= MAX_CACHED_TYPE) typeHeaders.set(type, made)
+    if (headers.size < MAX_HEADERS && type.length <= MAX_CACHED_TYPE) headers.set(type, made)
     return made
   }
 
   return (slice, index, out) => {
     const { entries } = slice
-    const { source } = slice.stream
+    const { table, fields, headers } = partsOf(slice)
     const writing = { dialect, out, raw: entries.raw(index) }
-    const table = tables[source]
     findMembers(writing.raw, table)
-    const stream = streamFieldsOf(slice)
-    const { bytes, typeIsExact, typed } = headerOf(source, entries.type(index))
+    const { bytes, typeIsExact, typed } = headerOf(headers, slice.stream.source, entries.type(index))
     out.copy(bytes)
     out.text(String(Math.floor(entries.at(index) / 1000)))
     const idIsExact = writeColumn(writing, slice, index, ID_START, 'id', 'id')
-    out.copy(stream)
+    out.copy(fields)
     const version = entries.version(index)
     if (version > 0) writeText(writing, 'version', String(version), 'version')
     out.copy(typed)

@@ -20,6 +20,15 @@ export interface FieldLayout {
   readonly label: Buffer | undefined
 }
 
+/** Makes the layouts of a format that begins each field with `separator`. */
+export const layoutsAfter =
+  (separator: string) =>
+  (key: string, longest = Infinity, label?: string): FieldLayout => ({
+    opening: Buffer.from(`${separator}${key}=`),
+    longest,
+    label: label === undefined ? undefined : Buffer.from(`${separator}${label}=`),
+  })
+
 /** How a format writes fields. The texts that it gets may be anything. */
 export interface Dialect {
   readonly fields: Readonly<Record<FieldName, FieldLayout>>
@@ -98,7 +107,9 @@ export interface Table {
   readonly found: FoundMembers
 }
 
-function tableOf(rows: readonly Row[]): Table {
+/** A table of its own for each caller: it keeps the offsets of the current entry. */
+export function tableOf(source: SourceName): Table {
+  const rows = rowsOf[source]
   const { length } = rows
   return {
     rows,
@@ -110,17 +121,6 @@ function tableOf(rows: readonly Row[]): Table {
       exact: new Uint8Array(length),
       members: 0,
     },
-  }
-}
-
-/** One table per source, separate for each format: they keep the offsets of the current entry. */
-export function openTables(): Readonly<Record<SourceName, Table>> {
-  return {
-    audit: tableOf(rowsOf.audit),
-    assistant: tableOf(rowsOf.assistant),
-    'history.usage': tableOf(rowsOf['history.usage']),
-    'history.query': tableOf(rowsOf['history.query']),
-    'vault.projects': tableOf(rowsOf['vault.projects']),
   }
 }
 

@@ -3,19 +3,14 @@ import type { Format } from '../contracts/sink.ts'
 import type { ByteWriter } from '../core/bytes.ts'
 import type { EventType } from './event-types.ts'
 import { fieldFormat } from './field-format.ts'
-import type { Dialect, FieldLayout } from './fields.ts'
+import { layoutsAfter } from './fields.ts'
+import type { Dialect } from './fields.ts'
 import { neutralText } from './one-line.ts'
 
 const MAX_EVENT_ID = 255
 const OPENING = 'LEEF:2.0|Auditferry|Workspace|1|'
 
-function field(key: string, longest = Infinity, label?: string): FieldLayout {
-  return {
-    opening: Buffer.from(`\t${key}=`),
-    longest,
-    label: label === undefined ? undefined : Buffer.from(`\t${label}=`),
-  }
-}
+const field = layoutsAfter('\t')
 
 /** Keys of LEEF if it has one; other keys describe their content. */
 const fields: Dialect['fields'] = {

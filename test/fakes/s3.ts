@@ -10,8 +10,6 @@ export interface S3Switches {
   overwrites: boolean
   /** Ceph before 18: the same if the bucket has versions or locks */
   overwritesLocked: boolean
-  /** moto: so many simultaneous puts are each answered as the first */
-  winners: number
   /** old Ceph: no checksum is kept */
   forgetsChecksums: boolean
   /** old Ceph, moto: a wrong one is taken */
@@ -43,7 +41,7 @@ export const manners = {
   versitygw: { ignoresSse: 'both' },
   garage: { overwrites: true, ignoresLock: true, ignoresSse: 'both' },
   oldCeph: { overwritesLocked: true, forgetsChecksums: true, ignoresChecksums: true, ignoresSse: 's3' },
-  moto: { winners: 2, ignoresChecksums: true },
+  moto: { ignoresChecksums: true },
 } as const satisfies Record<string, Partial<S3Switches>>
 
 /** `stores`: the object is taken all the same. Of the requests that `of` names; by default of puts of entries. */
@@ -97,7 +95,6 @@ export interface S3Request extends Pick<HttpRequest, 'method' | 'url' | 'headers
 const defaults: S3Switches = {
   overwrites: false,
   overwritesLocked: false,
-  winners: 1,
   forgetsChecksums: false,
   ignoresChecksums: false,
   ignoresLock: false,
@@ -156,7 +153,6 @@ export class FakeS3 {
   /** The token that represents a role. */
   token: string | undefined
   #puts = 0
-  #turn: { key: string; won: number } | undefined
 
   constructor(switches: Partial<S3Switches> = {}) {
     this.switches = { ...defaults, ...switches }
@@ -240,10 +236,9 @@ export class FakeS3 {
     const before = this.objects.get(key)
     if (before && headers['if-none-match'] === '*') {
       if (deniesLocked && before.headers['x-amz-object-lock-mode']) return refusal(403, 'AccessDenied')
-      const blind = overwrites || (overwritesLocked && locks) || this.#alsoWins(key)
+      const blind = overwrites || (overwritesLocked && locks)
       if (!blind) return refusal(412, 'PreconditionFailed')
     }
-    if (!before) this.#begins(key)
     const checksum = headers['x-amz-checksum-sha256']
     const kept = this.switches.forgetsChecksums ? undefined : checksum
     this.objects.set(key, { key, body, headers, checksum: kept, versions: (before?.versions ?? 0) + 1 })
@@ -263,21 +258,6 @@ export class FakeS3 {
     if (until === undefined || ignoresLock) return undefined
     if (!locks) return refusal(400, 'InvalidRequest')
     return Date.parse(until) - clock.now() < leastLockMs ? refusal(403, 'AccessDenied') : undefined
-  }
-
-  /** Those that come before anything else happens count as simultaneous. */
-  #begins(key: string): void {
-    const turn = { key, won: 1 }
-    this.#turn = turn
-    setImmediate(() => {
-      if (this.#turn === turn) this.#turn = undefined
-    })
-  }
-
-  #alsoWins(key: string): boolean {
-    if (this.#turn?.key !== key || this.#turn.won >= this.switches.winners) return false
-    this.#turn.won++
-    return true
   }
 
   #encrypted(headers: S3Request['headers']): Record<string, string> {

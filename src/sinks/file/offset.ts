@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { DiskFile } from '../../contracts/platform.ts'
 import { LF } from '../../core/bytes.ts'
-import { jsonOf } from '../../core/json.ts'
 
 const TAIL_BYTES = 256
 const COMPARE_BYTES = 256 * 1024
@@ -13,18 +12,13 @@ const COMPARE_BYTES = 256 * 1024
  * Names a file by its identity in the file system, and by the bytes before the batch: a restored
  * copy matches only by the bytes. `bytes`: size of the batch; an older version wrote none.
  */
-const offsetSchema = z.object({
+export const offsetSchema = z.object({
   file: z.string(),
   offset: z.int().min(0),
   tail: z.string(),
   bytes: z.int().min(0).optional(),
 })
 export type BatchOffset = z.output<typeof offsetSchema>
-
-/** Undefined if this version did not write the text, or if there is none. */
-export function readOffset(detail: string): BatchOffset | undefined {
-  return jsonOf(offsetSchema, detail)
-}
 
 async function bytesBefore(file: DiskFile, offset: number): Promise<Uint8Array> {
   const length = Math.min(TAIL_BYTES, offset)

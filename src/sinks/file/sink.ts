@@ -5,9 +5,10 @@ import type { Disk, DiskFile } from '../../contracts/platform.ts'
 import type { SinkDeps, SinkKind } from '../../contracts/sink-kind.ts'
 import type { CheckResult, Delivery, Lines, Sink } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
 import { framedBytes, lineFrame } from '../kit/body.ts'
 import { FileChanges } from './changes.ts'
-import { begunAtEnd, endAfter, equalPrefix, offsetAt, readOffset } from './offset.ts'
+import { begunAtEnd, endAfter, equalPrefix, offsetAt, offsetSchema } from './offset.ts'
 import type { FileEnd } from './offset.ts'
 import { options } from './options.ts'
 import type { FileOptions } from './options.ts'
@@ -159,7 +160,7 @@ class FileSink implements Sink {
   ): Promise<{ file: DiskFile; offset: number; found?: Found }> {
     const { disk, log } = this.#deps
     const { path } = this.#options
-    const start = readOffset(detail)
+    const start = jsonOf(offsetSchema, detail)
     const open = (name: string) => this.#open(name)
     const found = start && (await findOffset({ disk, path, open }, start, bytes))
     if (found) return { file: found.file, offset: start.offset, found }
@@ -211,9 +212,8 @@ class FileSink implements Sink {
       await this.probe()
       return [{ what: path, ok: true, message: 'can be written' }]
     } catch (error) {
-      return [
-        { what: path, ok: false, message: error instanceof Error ? error.message : 'cannot be written' },
-      ]
+      const message = error instanceof Error ? error.message : 'cannot be written'
+      return [{ what: path, ok: false, message }]
     }
   }
 

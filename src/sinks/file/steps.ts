@@ -1,8 +1,8 @@
 // The steps of the file sink on its files: rotate, end the last line, write and sync, close after
 // an error.
-import type { Disk, DiskFile } from '../../contracts/platform.ts'
+import type { DiskFile } from '../../contracts/platform.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Log } from '../../core/log.ts'
+import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import { endOf, type FileEnd, isTorn } from './offset.ts'
 import { LF } from '../../core/bytes.ts'
 
@@ -18,24 +18,19 @@ export async function closedOnThrow<T>(file: DiskFile, work: () => Promise<T>): 
   }
 }
 
-interface Rotating {
-  readonly disk: Disk
-  readonly log: Log
-}
-
 /** Shifts path.1, path.2, … up to the first free name. A crash in between loses nothing. */
-export async function rotate({ disk, log }: Rotating, path: string, keep: number): Promise<void> {
+export async function rotate(
+  { disk, log }: Pick<SinkDeps, 'disk' | 'log'>,
+  path: string,
+  keep: number,
+): Promise<void> {
   let free = 1
   while (free < keep && (await disk.exists(`${path}.${free}`))) free++
   const oldest = `${path}.${keep}`
   const isRemoved = free === keep && (await disk.exists(oldest))
   for (let at = free; at > 1; at--) await disk.rename(`${path}.${at - 1}`, `${path}.${at}`)
   await disk.rename(path, `${path}.1`)
-  if (isRemoved)
-    log.info('The oldest rotated file was removed (rotate.keep)', {
-      file: oldest,
-      keep,
-    })
+  if (isRemoved) log.info('The oldest rotated file was removed (rotate.keep)', { file: oldest, keep })
 }
 
 /** Another program may have left the last line without an LF: adds one before ours. */

@@ -30,7 +30,6 @@ function certificatesOf(ends: Ends): readonly Certificate[] {
   return all.flatMap(({ whose, endsAt }) => (endsAt === undefined ? [] : [{ whose, endsAt }]))
 }
 
-/** The dependencies of the certificate checks. */
 type ExpiryDeps = Pick<SinkDeps, 'clock' | 'log' | 'certificateEnds'>
 
 export class Expiry {
@@ -44,7 +43,6 @@ export class Expiry {
     this.#deps = deps
   }
 
-  /** May be called any number of times. */
   look(ends: Ends): void {
     const { clock, log, certificateEnds } = this.#deps
     const now = clock.now()
@@ -80,21 +78,19 @@ interface Looked {
   readonly expiry: Expiry
 }
 
+type Deps = ExpiryDeps & Pick<SinkDeps, 'connect'>
+
 /** Sees the certificates of https URLs on a separate connection: requests do not show them. */
 export class Certificates {
   /** by origin */
   readonly #behind: ReadonlyMap<string, Looked>
   readonly #tls: TlsOptions
-  readonly #deps: ExpiryDeps & Pick<SinkDeps, 'connect'>
+  readonly #deps: Deps
   readonly #closed = new AbortController()
   #looking = false
   #lookedAt = -Infinity
 
-  constructor(
-    urls: readonly string[],
-    tls: TlsOptions | undefined,
-    deps: ExpiryDeps & Pick<SinkDeps, 'connect'>,
-  ) {
+  constructor(urls: readonly string[], tls: TlsOptions | undefined, deps: Deps) {
     this.#tls = tls ?? {}
     this.#deps = deps
     const encrypted = urls.filter((url) => new URL(url).protocol === 'https:')

@@ -1,57 +1,44 @@
 // Several endpoints of one receiver: used in turn; one that fails pauses, longer each time.
-import { addressOf, hostPort } from '../../contracts/platform.ts'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 
 const REST = { baseMs: 1_000, capMs: 60_000 }
 
-export interface Endpoint {
-  /** scheme://host:port */
-  readonly origin: string
-  /** host:port */
-  readonly where: string
-}
-
-interface State extends Endpoint {
-  failures: number
+interface Rest {
+  /** in a row */
+  readonly failures: number
   /** monotonic ms */
-  restsUntil: number
+  readonly until: number
 }
 
-export class Endpoints {
-  readonly #states: readonly State[]
+export class Endpoints<Endpoint> {
+  readonly all: readonly Endpoint[]
   readonly #clock: Clock
   readonly #random: Random
+  /** of those whose last request failed */
+  readonly #rests = new Map<Endpoint, Rest>()
   #turn = 0
 
-  constructor(urls: readonly string[], clock: Clock, random: Random) {
+  constructor(all: readonly Endpoint[], clock: Clock, random: Random) {
+    this.all = all
     this.#clock = clock
     this.#random = random
-    this.#states = urls.map((text) => {
-      return { origin: new URL(text).origin, where: hostPort(addressOf(text)), failures: 0, restsUntil: 0 }
-    })
-  }
-
-  get all(): readonly Endpoint[] {
-    return this.#states
   }
 
   /** The next one that is not paused; if all are, the first to be ready: the dispatcher waits. */
   pick(): Endpoint {
     const now = this.#clock.elapsed()
-    const inTurn = this.#states.map((_, i) => this.#at(this.#turn + i))
+    const inTurn = [...this.all.slice(this.#turn), ...this.all.slice(0, this.#turn)]
     const chosen =
-      inTurn.find((state) => state.failures === 0 || state.restsUntil <= now) ??
-      inTurn.reduce((first, state) => (state.restsUntil < first.restsUntil ? state : first))
-    this.#turn = this.#states.indexOf(chosen) + 1
+      inTurn.find((endpoint) => this.#readyAt(endpoint) <= now) ??
+      inTurn.reduce((first, endpoint) => (this.#readyAt(endpoint) < this.#readyAt(first) ? endpoint : first))
+    this.#turn = this.all.indexOf(chosen) + 1
     return chosen
   }
 
   succeeded(endpoint: Endpoint): void {
-    const state = this.#of(endpoint)
-    state.failures = 0
-    state.restsUntil = 0
+    this.#rests.delete(endpoint)
   }
 
   /**
@@ -60,21 +47,16 @@ export class Endpoints {
    */
   failed(endpoint: Endpoint, error: ConnectorError): ConnectorError {
     const { code, message, retryAfterMs: hintMs, cause } = error
-    const state = this.#of(endpoint)
-    state.failures++
-    const restMs = Math.max(hintMs ?? 0, backoffMs(state.failures, REST, this.#random))
+    const failures = (this.#rests.get(endpoint)?.failures ?? 0) + 1
+    const restMs = Math.max(hintMs ?? 0, backoffMs(failures, REST, this.#random))
     const now = this.#clock.elapsed()
-    state.restsUntil = now + restMs
+    this.#rests.set(endpoint, { failures, until: now + restMs })
     if (hintMs === undefined) return error
-    const readyInMs = Math.min(...this.#states.map(({ restsUntil }) => Math.max(0, restsUntil - now)))
+    const readyInMs = Math.max(0, Math.min(...this.all.map((each) => this.#readyAt(each))) - now)
     return new ConnectorError(code, message, { retryAfterMs: Math.min(hintMs, readyInMs), cause })
   }
 
-  #at(turn: number): State {
-    return this.#states[turn % this.#states.length] as State
-  }
-
-  #of(endpoint: Endpoint): State {
-    return this.#states.find((state) => state.origin === endpoint.origin) ?? this.#at(0)
+  #readyAt(endpoint: Endpoint): number {
+    return this.#rests.get(endpoint)?.until ?? -Infinity
   }
 }

@@ -1,4 +1,5 @@
 // The requests to a bucket and its answers, as our own types.
+import { createHash } from 'node:crypto'
 import { DAY_MS } from '../../core/time.ts'
 import type { S3Options } from './options.ts'
 
@@ -8,6 +9,18 @@ export interface Body {
   /** of the body, hex */
   readonly sha256: string
   read(): AsyncIterable<Uint8Array>
+}
+
+export function smallBody(content: string | Uint8Array): Body {
+  const bytes = Buffer.from(content)
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  return {
+    bytes: bytes.length,
+    sha256,
+    async *read() {
+      yield bytes
+    },
+  }
 }
 
 export interface PutOptions {

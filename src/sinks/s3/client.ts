@@ -6,7 +6,7 @@ import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import type { SecretLook } from '../../core/secret.ts'
-import { credentialsOf, keyLook } from './credentials.ts'
+import { credentialsOf, keyLook, regionOf } from './credentials.ts'
 import { libraryHandler } from './handler.ts'
 import type { LibraryHandler } from './handler.ts'
 import { bucketOf, isUsualName } from './options.ts'
@@ -102,10 +102,9 @@ export class BucketLibrary {
 
   async #open(): Promise<OpenLibrary> {
     const library = await import('@aws-sdk/client-s3')
-    const { region, endpoint, force_path_style: forcePathStyle } = this.#options
-    const usedRegion = region ?? (endpoint === undefined ? undefined : 'us-east-1')
+    const { endpoint, force_path_style: forcePathStyle } = this.#options
     const client = new library.S3Client({
-      ...(usedRegion === undefined ? {} : { region: usedRegion }),
+      ...regionOf(this.#options),
       ...(endpoint === undefined ? {} : { endpoint }),
       forcePathStyle,
       requestHandler: this.#handler,

@@ -12,8 +12,6 @@ const SESSION = 'auditferry'
 interface Key {
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  readonly sessionToken?: string
-  readonly expiration?: Date
 }
 
 type Provider = (properties?: Record<string, unknown>) => Promise<Key>
@@ -28,13 +26,20 @@ function fixedKey({ access_key_id: id, secret_access_key: secret }: S3Options): 
   return { accessKeyId: id.reveal(), secretAccessKey: secret.reveal() }
 }
 
+/** Without one the library takes that of the environment. */
+export function regionOf({ region, endpoint }: S3Options): { readonly region?: string } {
+  const used = region ?? (endpoint === undefined ? undefined : 'us-east-1')
+  return used === undefined ? {} : { region: used }
+}
+
 /** Requests role credentials like bucket requests: through our transport, one try at a time. */
-function askedThrough({ region, endpoint, sts_endpoint }: S3Options, handler: LibraryHandler) {
+function askedThrough(options: S3Options, handler: LibraryHandler) {
+  const { sts_endpoint: endpoint } = options
   return {
     requestHandler: handler,
     maxAttempts: 1,
-    ...(region === undefined ? (endpoint === undefined ? {} : { region: 'us-east-1' }) : { region }),
-    ...(sts_endpoint === undefined ? {} : { endpoint: sts_endpoint }),
+    ...regionOf(options),
+    ...(endpoint === undefined ? {} : { endpoint }),
   }
 }
 

@@ -3,26 +3,15 @@
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { readUpTo } from '../kit/http.ts'
-import { lockedUntil } from './bucket.ts'
+import { lockedUntil, smallBody } from './bucket.ts'
 import type { ManifestStore } from './evidence/evidence.ts'
 import type { EvidenceStore } from './verify/objects.ts'
 import { under } from './object-key.ts'
-import { sha256 } from './evidence/manifest.ts'
 import type { S3Options } from './options.ts'
-import type { Body } from './bucket.ts'
+import { vanished } from './store.ts'
 import type { Store } from './store.ts'
 
 const contentType = 'application/x-ndjson'
-
-function bodyOf(bytes: Uint8Array): Body {
-  return {
-    bytes: bytes.length,
-    sha256: sha256(bytes),
-    async *read() {
-      yield bytes
-    },
-  }
-}
 
 export function manifestStore(
   store: Pick<Store, 'put' | 'fetch' | 'where'>,
@@ -33,7 +22,7 @@ export function manifestStore(
   return {
     async put(key, bytes, signal) {
       const put = { contentType, lockedUntil: lockedUntil(options, clock.now()) }
-      return (await store.put(under(prefix, key), bodyOf(bytes), put, signal)).outcome
+      return (await store.put(under(prefix, key), smallBody(bytes), put, signal)).outcome
     },
     async get(key, mostBytes, signal) {
       try {
@@ -43,10 +32,7 @@ export function manifestStore(
         if (error instanceof ConnectorError && error.code === 'forbidden') return undefined
         throw error
       }
-      throw new ConnectorError(
-        'bad_reply',
-        `${store.where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
-      )
+      throw vanished(store, key)
     },
   }
 }

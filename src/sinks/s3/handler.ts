@@ -1,7 +1,7 @@
 // Sends the library's requests over our own transport, with our rules for TLS and proxies.
 // One request at a time, each with a time limit and a limit on the bytes of its reply.
 import { Readable } from 'node:stream'
-import { orAborted } from '../../core/abort.ts'
+import { Tether, orAborted } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { HttpReply, HttpRequest, Transport } from '../../contracts/platform.ts'
@@ -61,13 +61,11 @@ function urlOf({ protocol, hostname, port, path, query }: LibraryRequest): strin
 
 /** Ends a request that stalls or is too slow. */
 class Watchdog {
-  readonly #stop = new AbortController()
-  readonly #timer = new AbortController()
+  readonly #stop: Tether
   readonly #outer: AbortSignal | undefined
   readonly #clock: Clock
   readonly #where: string
   readonly #startedAt: number
-  readonly #forward = () => this.#stop.abort()
   #movedAt: number
   #movedBytes = 0
 
@@ -75,9 +73,8 @@ class Watchdog {
     this.#clock = clock
     this.#where = where
     this.#outer = outer
+    this.#stop = new Tether(outer)
     this.#startedAt = this.#movedAt = clock.elapsed()
-    outer?.addEventListener('abort', this.#forward, { once: true })
-    if (outer?.aborted) this.#forward()
     void this.#reporter()
   }
 
@@ -86,10 +83,10 @@ class Watchdog {
   }
 
   async #reporter(): Promise<void> {
-    const { signal } = this.#timer
-    while (!signal.aborted && !this.#stop.signal.aborted) {
+    const { signal } = this
+    while (!signal.aborted) {
       const leftMs = Math.min(this.#stillAt, this.#tooLongAt) - this.#clock.elapsed()
-      if (leftMs <= 0) this.#stop.abort()
+      if (leftMs <= 0) this.#stop.abort(this.error())
       else await this.#clock.sleep(leftMs, signal)
     }
   }
@@ -131,8 +128,7 @@ class Watchdog {
   }
 
   over(): void {
-    this.#timer.abort()
-    this.#outer?.removeEventListener('abort', this.#forward)
+    this.#stop.close()
   }
 }
 

@@ -6,7 +6,7 @@ import type { CheckResult } from '../../contracts/sink.ts'
 import { randomDigits } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { DAY_MS } from '../../core/time.ts'
-import { compareKeys, encryptionOf, lockModeOf } from './bucket.ts'
+import { compareKeys, encryptionOf, lockModeOf, smallBody } from './bucket.ts'
 import type { Body, Looked, PutAnswer, PutOptions } from './bucket.ts'
 import { under } from './object-key.ts'
 import type { S3Options } from './options.ts'
@@ -18,24 +18,11 @@ import type { Store } from './store.ts'
 const FOLDER = '.auditferry'
 /** Long enough to be visible, short enough to expire soon. */
 const LOCK_MS = 60_000
-const RACERS = 8
 
 const contentType = 'text/plain'
 
-function bodyOf(text: string): Body {
-  const bytes = Buffer.from(text)
-  const sha256 = createHash('sha256').update(bytes).digest('hex')
-  return {
-    bytes: bytes.length,
-    sha256,
-    async *read() {
-      yield bytes
-    },
-  }
-}
-
-const first = bodyOf('auditferry: may be deleted\n')
-const second = bodyOf('auditferry: must not replace what is there\n')
+const first = smallBody('auditferry: may be deleted\n')
+const second = smallBody('auditferry: must not replace what is there\n')
 
 const isDenied = (error: unknown): boolean =>
   error instanceof ConnectorError &&
@@ -90,13 +77,6 @@ async function takesWrongChecksum(probe: Probe, key: string): Promise<boolean> {
   }
 }
 
-/** How many of several concurrent puts were answered as the first. */
-async function winners(probe: Probe, key: string): Promise<number> {
-  const racing = Array.from({ length: RACERS }, (_, i) => put(probe, key, bodyOf(`auditferry: racer ${i}\n`)))
-  const ended = await Promise.allSettled(racing)
-  return ended.filter((each) => each.status === 'fulfilled' && each.value.outcome === 'stored').length
-}
-
 async function examine(probe: Probe, key: string): Promise<Manners> {
   const answer = await putLocked(probe, key)
   // A name that was taken already has shown that a second put is refused.
@@ -126,9 +106,8 @@ export async function checkBucket(
   const made = [key]
   try {
     const manners = await examine(probe, key)
-    made.push(`${key}-checksum`, `${key}-race`)
+    made.push(`${key}-checksum`)
     const wrongChecksum = await takesWrongChecksum(probe, `${key}-checksum`)
-    const racers = await winners(probe, `${key}-race`)
     const clean = await removed(probe, made)
     const left: CheckResult = {
       what: `${store.where}, clean-up`,
@@ -137,7 +116,7 @@ export async function checkBucket(
         ? 'what this check wrote is removed'
         : `this key may not delete, as it should be: remove ${under(options.prefix, FOLDER)}/ by a lifecycle rule`,
     }
-    return [...verdicts(store.where, options, { ...manners, wrongChecksum, winners: racers }), left]
+    return [...verdicts(store.where, options, { ...manners, wrongChecksum }), left]
   } catch (error) {
     await removed(probe, made).catch(() => false)
     const message = error instanceof Error ? error.message : 'could not be asked'
@@ -180,8 +159,6 @@ interface Manners {
   readonly bytes: number
   /** a body under another checksum was accepted; absent: not tested */
   readonly wrongChecksum?: boolean
-  /** of several concurrent puts under one name; absent: not tested */
-  readonly winners?: number
 }
 
 const readOf = ({ looked }: Manners): Looked | undefined => (typeof looked === 'object' ? looked : undefined)
@@ -277,14 +254,6 @@ function checksums({ endpoint }: S3Options, manners: Manners): Omit<CheckResult,
   }
 }
 
-function race({ winners }: Manners): Omit<CheckResult, 'what'> | undefined {
-  if (winners === undefined || winners <= 1) return undefined
-  return {
-    ok: true,
-    message: `of several objects at once under one name ${winners} were reported as the first: nothing is lost, because one name has one content`,
-  }
-}
-
 /** @internal for tests */
 export function verdicts(where: string, options: S3Options, manners: Manners): readonly CheckResult[] {
   const given = {
@@ -293,7 +262,6 @@ export function verdicts(where: string, options: S3Options, manners: Manners): r
     encryption: encryption(options, manners),
     'object lock': lock(options, manners),
     checksums: checksums(options, manners),
-    'at once': race(manners),
   }
   return Object.entries(given).flatMap(([what, verdict]) =>
     verdict ? [{ what: `${where}, ${what}`, ...verdict }] : [],

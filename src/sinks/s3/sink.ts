@@ -79,11 +79,11 @@ class S3Sink implements ObjectSink {
       clock,
       log,
       store: {
+        ...store,
         put: async (key, body, signal) => {
           await this.probe(signal)
           return store.put(key, body, signal)
         },
-        get: (key, mostBytes, signal) => store.get(key, mostBytes, signal),
       },
     })
   }

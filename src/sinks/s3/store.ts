@@ -2,7 +2,6 @@
 // our own type.
 import { Readable } from 'node:stream'
 import type * as Library from '@aws-sdk/client-s3'
-import type { PutObjectCommand } from '@aws-sdk/client-s3'
 import type { SinkDeps } from '../../contracts/sink-kind.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
@@ -197,7 +196,7 @@ function checkAnswer(where: string, status: number, body: Uint8Array): void {
 }
 
 /** Runs before the library reads the answer, which keeps only the status of an HTML page. */
-function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
+function wantsOwnAnswer(where: string, command: Library.PutObjectCommand): void {
   command.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args)
@@ -212,6 +211,12 @@ function wantsOwnAnswer(where: string, command: PutObjectCommand): void {
 // Reads the server's facts about an object, with a role that may lack the permission.
 
 type Looking = Pick<Store, 'look' | 'where'>
+
+export const vanished = ({ where }: Pick<Store, 'where'>, key: string): ConnectorError =>
+  new ConnectorError(
+    'bad_reply',
+    `${where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
+  )
 
 export async function lookIfAllowed(
   store: Looking,
@@ -236,11 +241,7 @@ export async function lookAtFormer(
 ): Promise<void> {
   if (!options.sse && !options.object_lock) return
   const looked = await lookIfAllowed(store, key, signal)
-  if (looked === undefined)
-    throw new ConnectorError(
-      'bad_reply',
-      `${store.where}: the server said that ${key} exists, and then did not find it; another program may delete objects there. It is tried again`,
-    )
+  if (looked === undefined) throw vanished(store, key)
   if (looked === 'denied') {
     log.warn(
       'This object was stored by an earlier try, and this role may not read its settings: if sse or object_lock was set or changed since then, the object does not have it. Check the object by hand, or grant s3:GetObject',

@@ -3,8 +3,9 @@
 import type { Assurance, Confirmation, Outcome } from '../../contracts/sink.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
 import type { Log } from '../../core/log.ts'
-import { readTicket } from './client.ts'
+import { ticketSchema } from './client.ts'
 import type { Collector, Ticket } from './client.ts'
 import type { HecOptions } from './options.ts'
 import type { Done } from './reply.ts'
@@ -42,9 +43,9 @@ export class Acks {
   outcomeAt(collector: Collector, channel: string, { outcome, ackId, whole }: Done): Outcome {
     const { mode, clock } = this.#options
     if (ackId !== undefined && mode !== false && outcome.acknowledged > outcome.rejected.length) {
-      const { endpoint, cookie } = collector
+      const { origin, cookie } = collector
       if (mode === 'auto') this.#show(collector, 'on')
-      const ticket = { origin: endpoint.origin, channel, cookie, ackId, sentAt: clock.now() }
+      const ticket = { origin, channel, cookie, ackId, sentAt: clock.now() }
       return { ...outcome, confirmation: this.#later(ticket, collector) }
     }
     // Nothing will ask for this id: its channel is discarded if others are asked about.
@@ -57,7 +58,7 @@ export class Acks {
 
   #off(collector: Collector): void {
     const { mode } = this.#options
-    const { where } = collector.endpoint
+    const { where } = collector
     if (mode === true) {
       this.#acknowledging.delete(collector)
       const why = 'accepted the batch but returned no ackId, which acks: true needs'
@@ -84,12 +85,12 @@ export class Acks {
       acks === 'on'
         ? 'The token has acknowledgements on: what the indexers have acknowledged counts as delivered (stored)'
         : 'The token has acknowledgements off: what Splunk accepts counts as delivered (received, not stored)'
-    this.#options.log.info(words, { receiver: collector.endpoint.where })
+    this.#options.log.info(words, { receiver: collector.where })
   }
 
   /** Undefined if the in-flight record has no answer, or its endpoint left the configuration. */
   resume(detail: string): Confirmation | undefined {
-    const ticket = readTicket(detail)
+    const ticket = jsonOf(ticketSchema, detail)
     const collector = ticket && this.#options.collectorAt(ticket.origin)
     return collector && this.#later(ticket, collector)
   }

@@ -3,7 +3,6 @@
 import type { CheckResult } from '../../contracts/sink.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { plainBody } from '../kit/body.ts'
-import type { Endpoint } from '../kit/endpoints.ts'
 import type { Collector } from './client.ts'
 import { type HecReply, verdictOf, said } from './reply.ts'
 
@@ -13,7 +12,7 @@ interface Expected {
   /** our own clock, epoch ms */
   readonly now: () => number
   /** results about both sides' certificates; empty without TLS, or if they are not visible */
-  readonly certificates: (endpoint: Endpoint, signal: AbortSignal) => Promise<readonly CheckResult[]>
+  readonly certificates: (origin: string, signal: AbortSignal) => Promise<readonly CheckResult[]>
 }
 
 const NO_DATA = 5
@@ -29,7 +28,7 @@ function verdictText(reply: HecReply, where: string): string {
 }
 
 /** Why it would accept nothing; undefined: it is up, or busy. */
-function healthFault({ endpoint: { where } }: Collector, reply: HecReply): ConnectorError | undefined {
+function healthFault({ where }: Collector, reply: HecReply): ConnectorError | undefined {
   const { hec, status } = reply
   if (hec && ((status === 200 && hec.code === HEALTHY) || busy.has(hec.code))) return undefined
   const verdict = verdictOf(reply, { count: 1, bytes: 0, where })
@@ -37,15 +36,12 @@ function healthFault({ endpoint: { where } }: Collector, reply: HecReply): Conne
 }
 
 function health(collector: Collector, reply: HecReply): CheckResult {
-  const what = `${collector.endpoint.where} health`
+  const what = `${collector.where} health`
   const fault = healthFault(collector, reply)
   if (fault) return { what, ok: false, message: fault.message }
   const isBusy = reply.hec && busy.has(reply.hec.code)
-  return {
-    what,
-    ok: true,
-    message: isBusy ? `the collector is up but busy: ${said(reply.hec)}` : 'the collector is up',
-  }
+  const message = isBusy ? `the collector is up but busy: ${said(reply.hec)}` : 'the collector is up'
+  return { what, ok: true, message }
 }
 
 /** Resolves if one of them is up; otherwise throws the fault of the last one. */
@@ -64,13 +60,13 @@ export async function probeCollectors(collectors: Iterable<Collector>, signal: A
 }
 
 /** Entries have their own times, but searches, alerts and certificates use the receiver's clock. */
-function clock({ endpoint }: Collector, serverAt: number, now: number): CheckResult {
+function clock({ where }: Collector, serverAt: number, now: number): CheckResult {
   const aheadMs = serverAt - now
   const seconds = Math.round(Math.abs(aheadMs) / 1000)
   const skew =
     seconds < 2 ? 'agrees with ours' : `is ${seconds} s ${aheadMs > 0 ? 'ahead of' : 'behind'} ours`
   const ok = Math.abs(aheadMs) <= SKEW_MS
-  return { what: `${endpoint.where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
+  return { what: `${where} clock`, ok, message: ok ? skew : `${skew}: set both by NTP` }
 }
 
 /** A post without an event: success from a receiver other than Splunk means a valid token. */
@@ -78,7 +74,7 @@ const takesNothing = (reply: HecReply, where: string): boolean =>
   verdictOf(reply, { count: 0, bytes: 0, where }).kind === 'done'
 
 /** For a post without an event, the answer to a valid token is "no data", or such a success. */
-function token({ endpoint: { where } }: Collector, reply: HecReply): CheckResult {
+function token({ where }: Collector, reply: HecReply): CheckResult {
   const what = `${where} token`
   if (reply.hec?.code === NO_DATA || takesNothing(reply, where))
     return { what, ok: true, message: 'the token is accepted' }
@@ -97,7 +93,7 @@ async function index(
   empty: HecReply,
   signal: AbortSignal,
 ): Promise<CheckResult> {
-  const { where } = collector.endpoint
+  const { where } = collector
   const what = `${where} index`
   if (takesNothing(empty, where))
     return { what, ok: true, message: 'not checked: this receiver could index the check as an event' }
@@ -115,18 +111,15 @@ async function acknowledges(
   collector: Collector,
   signal: AbortSignal,
 ): Promise<CheckResult> {
-  const what = `${collector.endpoint.where} acknowledgements`
+  const what = `${collector.where} acknowledgements`
   try {
     await collector.isSafe({ channel: collector.channels.take(), cookie: collector.cookie }, 0, signal)
     return { what, ok: true, message: 'on: a batch counts once the indexers have it' }
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error
     if (acks === true) return { what, ok: false, message: error.message }
-    return {
-      what,
-      ok: true,
-      message: 'off: a batch counts once Splunk has accepted it (received, not stored)',
-    }
+    const message = 'off: a batch counts once Splunk has accepted it (received, not stored)'
+    return { what, ok: true, message }
   }
 }
 
@@ -140,7 +133,7 @@ export async function checkCollector(
   try {
     const reply = await collector.health(signal)
     results.push(health(collector, reply))
-    results.push(...(await expected.certificates(collector.endpoint, signal)))
+    results.push(...(await expected.certificates(collector.origin, signal)))
     if (reply.hec && reply.serverAt !== undefined)
       results.push(clock(collector, reply.serverAt, expected.now()))
     const empty = await collector.post(collector.channels.take(), plainBody(new Uint8Array(0)), signal)
@@ -151,7 +144,7 @@ export async function checkCollector(
     if (expected.acks !== false) results.push(await acknowledges(expected.acks, collector, signal))
   } catch (error) {
     const message = error instanceof Error ? error.message : 'could not be asked'
-    results.push({ what: collector.endpoint.where, ok: false, message })
+    results.push({ what: collector.where, ok: false, message })
   }
   return results
 }

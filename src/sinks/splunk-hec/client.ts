@@ -1,18 +1,17 @@
 // One event collector over HTTP: sends requests and parses answers, without interpreting them.
 import { z } from 'zod'
+import { addressOf, hostPort } from '../../contracts/platform.ts'
 import type { HttpReply, Transport } from '../../contracts/platform.ts'
 import { retryAfterMs, serverTimeMs } from '../../core/backoff.ts'
 import { randomDigits } from '../../core/clock.ts'
 import type { Clock, Random } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import { jsonOf } from '../../core/json.ts'
 import { SecretLook } from '../../core/secret.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { RequestBody } from '../kit/body.ts'
-import type { Endpoint } from '../kit/endpoints.ts'
 import { ask } from '../kit/http.ts'
 import type { WholeReply } from '../kit/http.ts'
-import { verdictOf, readAcks, readHecBody } from './reply.ts'
+import { hasErrorText, verdictOf, readAcks, readHecBody } from './reply.ts'
 import type { HecReply } from './reply.ts'
 
 const EVENTS = '/services/collector/event'
@@ -26,7 +25,10 @@ interface Route {
 }
 
 export class Collector {
-  readonly endpoint: Endpoint
+  /** scheme://host:port */
+  readonly origin: string
+  /** host:port */
+  readonly where: string
   readonly channels: Channels
   readonly secrets: SecretLook
   readonly #token: Secret
@@ -34,8 +36,9 @@ export class Collector {
   readonly #clock: Clock
   #cookie = ''
 
-  constructor(endpoint: Endpoint, token: Secret, send: Transport, clock: Clock, random: Random) {
-    this.endpoint = endpoint
+  constructor(url: string, token: Secret, send: Transport, clock: Clock, random: Random) {
+    this.origin = new URL(url).origin
+    this.where = hostPort(addressOf(url))
     this.channels = new Channels(random)
     this.#token = token
     this.secrets = new SecretLook([token], clock)
@@ -50,25 +53,16 @@ export class Collector {
 
   /** A sequence of event objects. */
   async post(channel: string, body: RequestBody, signal: AbortSignal): Promise<HecReply> {
-    const request = {
-      headers: { 'content-type': 'application/json', ...body.headers },
-      body: body.bytes,
-    }
+    const headers = { 'content-type': 'application/json', ...body.headers }
+    const request = { headers, body: body.bytes }
     const reply = await this.#ask('POST', EVENTS, { channel, cookie: this.#cookie }, request, signal)
     this.#cookie = cookiesAfter(this.#cookie, reply.headers['set-cookie'])
     return this.#read(reply)
   }
 
   async health(signal: AbortSignal): Promise<HecReply> {
-    return this.#read(
-      await this.#ask(
-        'GET',
-        HEALTH,
-        { channel: this.channels.take(), cookie: this.#cookie },
-        { headers: {} },
-        signal,
-      ),
-    )
+    const route = { channel: this.channels.take(), cookie: this.#cookie }
+    return this.#read(await this.#ask('GET', HEALTH, route, { headers: {} }, signal))
   }
 
   /** Whether the batch with this `ackId` is stored. Throws ConnectorError if that stays unknown. */
@@ -78,7 +72,7 @@ export class Collector {
     const reply = await this.#ask('POST', ACKS, route, { headers, body }, signal)
     const safe = reply.status === 200 ? readAcks(reply.body) : undefined
     if (safe) return safe.has(ackId)
-    const { where } = this.endpoint
+    const { where } = this
     const verdict = verdictOf(this.#read(reply), { count: 0, bytes: 0, where, token: this.#token })
     if (verdict.kind !== 'failed')
       throw new ConnectorError(
@@ -105,7 +99,7 @@ export class Collector {
       'user-agent': 'auditferry',
       ...headers,
     }
-    const request = { method, url: this.endpoint.origin + path, headers: own, ...(body ? { body } : {}) }
+    const request = { method, url: this.origin + path, headers: own, ...(body ? { body } : {}) }
     return ask(this.#send, this.#clock, request, signal)
   }
 
@@ -155,15 +149,6 @@ class Channels {
 /** Splunk sends this header on all of its ports. */
 const isSplunk = ({ server }: HttpReply['headers']) => /^splunkd/i.test(server ?? '')
 
-function hasErrorText(body: Uint8Array): boolean {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body))
-    return typeof value === 'object' && value !== null && 'error' in value && typeof value.error === 'string'
-  } catch {
-    return false
-  }
-}
-
 /** What to do about it; undefined if the server is unknown. */
 function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string | undefined {
   const type = headers['content-type'] ?? ''
@@ -183,7 +168,7 @@ function otherServerOf(headers: HttpReply['headers'], body: Uint8Array): string 
 /** A receiver may send any cookies; this bounds what is kept. */
 const COOKIES_BYTES = 16 * 1024
 
-const ticketSchema = z.object({
+export const ticketSchema = z.object({
   /** scheme://host:port of the endpoint */
   origin: z.string(),
   channel: z.string(),
@@ -194,11 +179,6 @@ const ticketSchema = z.object({
   sentAt: z.number(),
 })
 export type Ticket = z.output<typeof ticketSchema>
-
-/** Undefined for another text: an in-flight record without an answer. */
-export function readTicket(detail: string): Ticket | undefined {
-  return jsonOf(ticketSchema, detail)
-}
 
 /** The old cookies, updated by the answer's: per name the last one. @internal for tests */
 export function cookiesAfter(cookie: string, setCookie: string | undefined): string {

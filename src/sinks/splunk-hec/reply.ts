@@ -1,6 +1,8 @@
 // What each of Splunk's answers means for a batch: the whole table of codes, as measured on real
 // servers.
-import { ConnectorError, type ErrorCode } from '../../core/errors.ts'
+import { z } from 'zod'
+import { actionOf, ConnectorError, type ErrorCode } from '../../core/errors.ts'
+import { jsonOf } from '../../core/json.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { Outcome } from '../../contracts/sink.ts'
 import { meaningOfStatus, type Meaning } from '../kit/status.ts'
@@ -47,13 +49,8 @@ export interface Done {
 
 export type Verdict =
   | Done
-  /** `resting`: pause this endpoint. `elsewhere`: nothing was taken, try another one at once. */
-  | {
-      readonly kind: 'failed'
-      readonly error: ConnectorError
-      readonly resting: boolean
-      readonly elsewhere: boolean
-    }
+  /** `elsewhere`: nothing was taken, try another endpoint at once. */
+  | { readonly kind: 'failed'; readonly error: ConnectorError; readonly elsewhere: boolean }
 
 /** Splunk Cloud rejects a body over some 5 MiB as "bad JSON in event 0"; others answer 413. */
 const DISGUISE_BYTES = 5 * 1024 * 1024
@@ -92,33 +89,43 @@ const sentences = [
 /** Looked up by the received text, quoted as written here. */
 const known = new Map(sentences.map((sentence) => [sentence.toLowerCase(), sentence]))
 
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
+
+/** Anything else in its place is ignored. */
+const count = z.int().min(0).optional().catch(undefined)
+const hecBody = z.object({
+  code: z.int().min(0).max(LARGEST_CODE),
+  text: z.string(),
+  ackId: count,
+  'invalid-event-number': count,
+})
+
 export function readHecBody(bytes: Uint8Array): HecBody | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(new TextDecoder().decode(bytes))
-  } catch {
-    return undefined
-  }
-  if (typeof value !== 'object' || value === null) return undefined
-  const { code, text, ackId, 'invalid-event-number': invalid } = value as Record<string, unknown>
-  if (typeof code !== 'number' || !Number.isInteger(code) || typeof text !== 'string') return undefined
-  if (code < 0 || code > LARGEST_CODE) return undefined
-  return { code, text: known.get(text.toLowerCase()), ackId: countOf(ackId), invalidEvent: countOf(invalid) }
+  const body = jsonOf(hecBody, textOf(bytes))
+  if (!body) return undefined
+  const { code, text, ackId, 'invalid-event-number': invalidEvent } = body
+  return { code, text: known.get(text.toLowerCase()), ackId, invalidEvent }
 }
 
-const countOf = (value: unknown) =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+const acksBody = z.object({ acks: z.record(z.string(), z.unknown()) })
 
 /** The ids that are true in `{"acks":{"0":true,…}}`; undefined for any other body. */
 export function readAcks(bytes: Uint8Array): ReadonlySet<number> | undefined {
-  try {
-    const { acks } = JSON.parse(new TextDecoder().decode(bytes)) as { acks?: unknown }
-    if (typeof acks !== 'object' || acks === null || Array.isArray(acks)) return undefined
-    return new Set(Object.entries(acks).flatMap(([id, safe]) => (safe === true ? [Number(id)] : [])))
-  } catch {
-    return undefined
-  }
+  const body = jsonOf(acksBody, textOf(bytes))
+  return (
+    body &&
+    new Set(
+      Object.keys(body.acks)
+        .filter((id) => body.acks[id] === true)
+        .map(Number),
+    )
+  )
 }
+
+const errorBody = z.object({ error: z.string() })
+
+/** `{"error": "…"}`, as the workspace's API answers. */
+export const hasErrorText = (bytes: Uint8Array): boolean => jsonOf(errorBody, textOf(bytes)) !== undefined
 
 /** The code of an answer, and its sentence if it is one of Splunk's. */
 export function said({ code, text }: HecBody): string {
@@ -184,23 +191,11 @@ const notOurs: Meaning = [
 
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
-/** Codes about keys and paths: from another kind of server they say nothing about ours. */
-const blamesUs = new Set<ErrorCode>([
-  'unauthorized',
-  'forbidden',
-  'bad_request',
-  'redirected',
-  'misconfigured',
-])
-
-/** For an answer that is not from HEC. */
+/** For an answer that is not from HEC: another server's word on keys and paths says nothing. */
 function foreign({ status, otherServer }: HecReply): Meaning {
   const rule = statusRule(status)
-  return otherServer !== undefined && blamesUs.has(rule[0]) ? ['misconfigured', otherServer] : rule
+  return otherServer !== undefined && actionOf(rule[0]) === 'block' ? ['misconfigured', otherServer] : rule
 }
-
-/** Faults of one endpoint, not of the data or of the configuration. */
-const restful = new Set<ErrorCode>(['server_error', 'rate_limited', 'unreachable', 'timeout'])
 
 function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const { status, hec, retryAfterMs } = reply
@@ -212,7 +207,7 @@ function failed(reply: HecReply, sent: Sent, [code, why]: Meaning): Verdict {
   const who = hec ? 'Splunk' : 'The server'
   const message = `${who} at ${sent.where} answered ${status}${words}: ${why}${next}`
   const error = new ConnectorError(code, message, { retryAfterMs })
-  return { kind: 'failed', error, resting: restful.has(code), elsewhere: hec?.code === 23 }
+  return { kind: 'failed', error, elsewhere: hec?.code === 23 }
 }
 
 const done = ({ status, hec }: HecReply, outcome: Outcome, crowded = false): Done => ({

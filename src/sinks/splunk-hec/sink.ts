@@ -16,7 +16,7 @@ import { within } from '../../core/clock.ts'
 import { addressOf, hostPort } from '../../contracts/platform.ts'
 import { Certificates } from '../kit/certificate-expiry.ts'
 import { Bodies, type RequestBody } from '../kit/body.ts'
-import { type Endpoint, Endpoints } from '../kit/endpoints.ts'
+import { Endpoints } from '../kit/endpoints.ts'
 import { withSecrets } from '../kit/http.ts'
 import { tlsFiles } from '../kit/options.ts'
 import { Acks } from './acks.ts'
@@ -45,8 +45,7 @@ class HecSink implements Sink {
   readonly shape: string
   readonly #options: HecOptions
   readonly #deps: SinkDeps
-  readonly #endpoints: Endpoints
-  readonly #collectors: ReadonlyMap<string, Collector>
+  readonly #endpoints: Endpoints<Collector>
   readonly #acks: Acks
   readonly #certificates: Certificates
   readonly #bodies: Bodies
@@ -62,15 +61,15 @@ class HecSink implements Sink {
     this.#bodies = new Bodies(hec.compression === 'gzip' ? (bytes) => deps.gzip(bytes) : undefined)
     const send = deps.transport(hec.tls)
     this.#certificates = new Certificates(urlsOf(hec), hec.tls, deps)
-    this.#endpoints = new Endpoints(urlsOf(hec), deps.clock, deps.random)
-    const open = (endpoint: Endpoint) => new Collector(endpoint, hec.token, send, deps.clock, deps.random)
-    this.#collectors = new Map(this.#endpoints.all.map((endpoint) => [endpoint.origin, open(endpoint)]))
+    const { clock, random } = deps
+    const collectors = urlsOf(hec).map((url) => new Collector(url, hec.token, send, clock, random))
+    this.#endpoints = new Endpoints(collectors, clock, random)
     this.#acks = new Acks({
       mode: hec.acks,
       timeoutMs: hec.ack_timeout,
-      clock: deps.clock,
+      clock,
       log: deps.log,
-      collectorAt: (origin) => this.#collectors.get(origin),
+      collectorAt: (origin) => collectors.find((collector) => collector.origin === origin),
     })
     this.maxUnconfirmed = hec.max_in_flight
   }
@@ -92,9 +91,9 @@ class HecSink implements Sink {
     const body = await this.#bodies.of(lines)
     const size = { count: lines.count, bytes: body.plainBytes, token: this.#options.token }
     for (let tries = 1; ; tries++) {
-      const collector = this.#collectorAt(this.#endpoints.pick())
+      const collector = this.#endpoints.pick()
       const channel = collector.channels.take()
-      const sent = { ...size, where: collector.endpoint.where }
+      const sent = { ...size, where: collector.where }
       const verdict = await this.#deliverTo(collector, channel, body, sent, signal)
       if (verdict.kind === 'done') {
         this.#pauseMs = verdict.crowded ? Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS) : 0
@@ -112,18 +111,19 @@ class HecSink implements Sink {
     sent: Sent,
     signal: AbortSignal,
   ): Promise<Verdict> {
-    const { endpoint, secrets } = collector
     const post = async () => verdictOf(await collector.post(channel, body, signal), sent)
     let verdict: Verdict
     try {
       await this.#acks.assureOf(collector, signal)
-      verdict = await withSecrets(secrets, post, blamesToken)
+      verdict = await withSecrets(collector.secrets, post, blamesToken)
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
-      throw error.action === 'stop' ? error : this.#endpoints.failed(endpoint, error)
+      throw error.action === 'stop' ? error : this.#endpoints.failed(collector, error)
     }
-    if (verdict.kind === 'done') this.#endpoints.succeeded(endpoint)
-    else if (verdict.resting) return { ...verdict, error: this.#endpoints.failed(endpoint, verdict.error) }
+    if (verdict.kind === 'done') this.#endpoints.succeeded(collector)
+    // A fault of this endpoint, not of the data or of the configuration.
+    else if (verdict.error.action === 'retry')
+      return { ...verdict, error: this.#endpoints.failed(collector, verdict.error) }
     return verdict
   }
 
@@ -131,28 +131,22 @@ class HecSink implements Sink {
     return this.#acks.resume(detail)
   }
 
-  #collectorAt({ origin }: Endpoint): Collector {
-    const collector = this.#collectors.get(origin)
-    if (!collector) throw new Error('no endpoint has the requested collector')
-    return collector
-  }
-
   probe(signal: AbortSignal): Promise<void> {
-    return probeCollectors(this.#collectors.values(), signal)
+    return probeCollectors(this.#endpoints.all, signal)
   }
 
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
     const { index, acks } = this.#options
     const now = () => this.#deps.clock.now()
-    const certificates = ({ origin }: Endpoint, stop: AbortSignal) => this.#certificates.results(origin, stop)
+    const certificates = (origin: string, stop: AbortSignal) => this.#certificates.results(origin, stop)
     const expected = { index, acks, now, certificates }
     const checked = await Promise.all(
-      [...this.#collectors.values()].map(async (collector) => {
+      this.#endpoints.all.map(async (collector) => {
         const late = new AbortController()
         const stop = AbortSignal.any([signal, late.signal])
         const found = await within(CHECK_MS, this.#deps.clock, checkCollector(collector, expected, stop))
         late.abort()
-        return found ?? [{ what: collector.endpoint.where, ok: false, message: SILENT }]
+        return found ?? [{ what: collector.where, ok: false, message: SILENT }]
       }),
     )
     return checked.flat()

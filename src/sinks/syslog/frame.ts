@@ -17,11 +17,6 @@ import { compactEntry } from '../../core/json.ts'
 import { characterStart, headerOf, neutralise, severityOf } from './header.ts'
 import type { Header, HeaderOptions, MessagePart } from './header.ts'
 
-export interface FrameOptions extends HeaderOptions {
-  readonly maxMessageBytes: number
-  readonly oversize: 'split' | 'compact' | 'dead_letter'
-}
-
 /** Sizes of messages that were too large, with header, by sequence number. */
 export type OversizeBytes = Map<number, number>
 
@@ -40,13 +35,13 @@ const MOST_SIZES = 10_000
 
 /** Formats one entry at a time: its text and the header of its message, in reused buffers. */
 class Framer {
-  readonly #options: FrameOptions
+  readonly #options: HeaderOptions
   readonly #header: Header
   readonly #oversizeBytes: OversizeBytes
   readonly #head = new ByteWriter(1024)
   readonly #text = new ByteWriter(USUAL_BYTES)
 
-  constructor(options: FrameOptions, oversizeBytes: OversizeBytes) {
+  constructor(options: HeaderOptions, oversizeBytes: OversizeBytes) {
     this.#options = options
     this.#oversizeBytes = oversizeBytes
     this.#header = headerOf(options)
@@ -56,7 +51,7 @@ class Framer {
     this.#format(run, index, format)
     const { bytes, length } = this.#text
     const severity = severityOf(bytes, length)
-    const memory = this.#options.maxMessageBytes - this.#writeHead(run, index, severity)
+    const memory = this.#options.max_message_bytes - this.#writeHead(run, index, severity)
     if (length <= memory) this.#writeMessage(bytes.subarray(0, length), out)
     else this.#writeOversize(run, index, severity, memory, out, format)
     // Frees the buffer of a single huge entry.
@@ -86,10 +81,10 @@ class Framer {
     out: ByteWriter,
     format: Format,
   ): void {
-    const { oversize, maxMessageBytes } = this.#options
+    const { oversize, max_message_bytes: most } = this.#options
     const sizes = this.#oversizeBytes
     if (sizes.size >= MOST_SIZES) sizes.clear()
-    sizes.set(run.firstSeq + index, maxMessageBytes - memory + this.#text.length)
+    sizes.set(run.firstSeq + index, most - memory + this.#text.length)
     if (oversize === 'dead_letter') return
     if (oversize === 'compact') {
       if (writeSmaller(run, index, format, memory, this.#text)) {
@@ -102,12 +97,11 @@ class Framer {
   }
 
   #split(run: ChunkSlice, index: number, severity: number, out: ByteWriter): void {
-    const { maxMessageBytes } = this.#options
     const text = this.#text
     // The number of parts decides how long their numbers are, and that decides the number of parts.
     for (let most = 9; most < 1e9; most = most * 10 + 9) {
       const headBytes = this.#writeHead(run, index, severity, { number: most, of: most })
-      const memory = maxMessageBytes - headBytes
+      const memory = this.#options.max_message_bytes - headBytes
       if (memory < LEAST_PIECE_BYTES) return
       const ends = pieceEnds(text.view(), memory)
       if (ends.length > most) continue
@@ -132,7 +126,7 @@ class Framer {
   }
 }
 
-export function syslogFrame(options: FrameOptions, oversizeBytes: OversizeBytes = new Map()): Frame {
+export function syslogFrame(options: HeaderOptions, oversizeBytes: OversizeBytes = new Map()): Frame {
   const framer = new Framer(options, oversizeBytes)
   return (run, index, out, format) => framer.write(run, index, out, format)
 }

@@ -3,16 +3,12 @@
 import { ID_END, ID_START } from '../../contracts/entries.ts'
 import { perStream } from '../../contracts/journal.ts'
 import type { ChunkSlice, Shared } from '../../contracts/journal.ts'
-import { BACKSLASH, DEL, DOT, QUOTE, SPACE, TAB, ZERO } from '../../core/bytes.ts'
+import { BACKSLASH, DEL, QUOTE, SPACE, TAB } from '../../core/bytes.ts'
 import type { ByteWriter } from '../../core/bytes.ts'
+import { facilities } from './options.ts'
+import type { ShapeOptions } from './options.ts'
 
-export interface HeaderOptions {
-  readonly rfc: 5424 | 3164
-  /** its number */
-  readonly facility: number
-  readonly appName: string
-  readonly hostname: string | undefined
-  readonly enterpriseId: number
+export interface HeaderOptions extends ShapeOptions {
   hostOf(workspace: string): string
 }
 
@@ -49,29 +45,26 @@ function writeId({ entries }: ChunkSlice, index: number, out: ByteWriter): void 
   writeParam(out, entries.bytes, start, end, ID_BYTES)
 }
 
+/** PRI, as RFC 5424 and RFC 3164 compute it. */
+const priority = ({ facility }: HeaderOptions, severity: number): string =>
+  `<${facilities.indexOf(facility) * 8 + severity}>`
+
 function header5424(options: HeaderOptions): Header {
-  const { facility, appName, enterpriseId } = options
   const stamp = stamp5424()
   const constants = perStream((shared) => {
     const { workspace, source } = shared.stream
-    const fields = `${hostnameOf(options, shared)} ${headerField(appName, 48)} - ${headerField(source, 32)}`
-    const data = `auditferry@${enterpriseId} workspace="${paramField(workspace)}" source="${paramField(source)}"`
+    const fields = `${hostnameOf(options, shared)} ${headerField(options.app_name, 48)} - ${headerField(source, 32)}`
+    const data = `auditferry@${options.enterprise_id} workspace="${paramField(workspace)}" source="${paramField(source)}"`
     const close = shared.replay ? '" replay="true"' : '"'
-    return { middle: Buffer.from(` ${fields} [${data} id="`), close, end: Buffer.from(`${close}] `) }
+    return { middle: Buffer.from(` ${fields} [${data} id="`), close }
   })
-  const open = Array.from({ length: 8 }, (_, severity) => Buffer.from(`<${facility * 8 + severity}>1 `))
   return (run, index, severity, part, out) => {
-    const { middle, close, end } = constants(run)
-    out.copy(open[severity] as Buffer)
-    stamp(run.entries.at(index), out)
+    const { middle, close } = constants(run)
+    out.text(`${priority(options, severity)}1 ${stamp(run.entries.at(index))}`)
     out.copy(middle)
     writeId(run, index, out)
-    const version = run.entries.version(index)
-    if (version === 0 && !part) {
-      out.copy(end)
-      return
-    }
     out.text(close)
+    const version = run.entries.version(index)
     if (version > 0) out.text(` version="${version}"`)
     if (part) out.text(` part="${part.number}/${part.of}"`)
     out.text('] ')
@@ -79,10 +72,10 @@ function header5424(options: HeaderOptions): Header {
 }
 
 function header3164(options: HeaderOptions): Header {
-  const tag = tagField(options.appName)
+  const tag = tagField(options.app_name)
   const constants = perStream((shared) => Buffer.from(` ${hostnameOf(options, shared)} ${tag}: `))
   return (run, index, severity, part, out) => {
-    out.text(`<${options.facility * 8 + severity}>`)
+    out.text(priority(options, severity))
     writeStamp3164(run.entries.at(index), run.appendedAt, out)
     out.copy(constants(run))
     if (!part) return
@@ -98,28 +91,20 @@ export const headerOf = (options: HeaderOptions): Header =>
 // The severity of a message: notice, unless the line is CEF and has its own.
 
 const NOTICE = 5
-const PIPE = 124
-const CEF = Buffer.from('CEF:')
+const CAPITAL_C = 67
 /** A CEF header, which precedes the extension, is searched within this many bytes. */
 const LONGEST_HEADER = 4096
 
 /** CEF counts from 0 (lowest) to 10 (highest); syslog from 7 to 0. */
 const bySeverity = [6, 6, 6, 6, 5, 5, 5, 4, 4, 2, 2]
+/** Six fields, in which a backslash escapes a pipe, then the severity. */
+const cefSeverity = /^CEF:(?:(?:[^\\|]|\\.)*\|){6}(\d{1,2})\|/s
 
 export function severityOf(bytes: Uint8Array, length: number): number {
-  for (let i = 0; i < CEF.length; i++) if (bytes[i] !== CEF[i]) return NOTICE
-  const until = Math.min(length, LONGEST_HEADER)
-  let pipes = 0
-  let from = 0
-  for (let at = 0; at < until; at++) {
-    if (bytes[at] === BACKSLASH) at++
-    else if (bytes[at] === PIPE && ++pipes === 6) from = at + 1
-    else if (bytes[at] === PIPE && pipes === 7) {
-      const digits = Buffer.from(bytes.subarray(from, at)).toString('latin1')
-      return /^\d{1,2}$/.test(digits) ? (bySeverity[Number(digits)] ?? NOTICE) : NOTICE
-    }
-  }
-  return NOTICE
+  if (bytes[0] !== CAPITAL_C) return NOTICE
+  const header = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(length, LONGEST_HEADER))
+  const severity = cefSeverity.exec(header.toString('latin1'))?.[1]
+  return bySeverity[Number(severity)] ?? NOTICE
 }
 
 // An entry's own time in syslog form, in UTC: with microseconds in RFC 5424; to the second, without
@@ -129,43 +114,24 @@ const MINUTE_US = 60_000_000
 /** Years 0001 to 9999: the range of four digits. */
 const FIRST_US = -62_135_596_800_000_000
 const LAST_US = 253_402_300_800_000_000
-const LETTER_Z = 90
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
 const isTellable = (us: number) => us >= FIRST_US && us < LAST_US
 
-type Stamp = (us: number, out: ByteWriter) => void
-
 /** `2026-11-21T10:00:00.123456Z`, or `-`. Caches the minute's text: entries come in order. */
-function stamp5424(): Stamp {
+function stamp5424(): (us: number) => string {
   let knownMinute = NaN
-  let text = Buffer.alloc(0)
-  return (us, out) => {
-    if (!isTellable(us)) {
-      out.text('-')
-      return
-    }
+  let text = ''
+  return (us) => {
+    if (!isTellable(us)) return '-'
     const minute = Math.floor(us / MINUTE_US)
     if (minute !== knownMinute) {
-      text = Buffer.from(new Date(minute * 60_000).toISOString().slice(0, 17))
+      text = new Date(minute * 60_000).toISOString().slice(0, 17)
       knownMinute = minute
     }
-    out.copy(text)
-    let rest = us - minute * MINUTE_US
-    out.reserve(10)
-    const { bytes, length } = out
-    for (let at = length + 8; at >= length; at--) {
-      if (at === length + 2) {
-        bytes[at] = DOT
-        continue
-      }
-      const next = Math.floor(rest / 10)
-      bytes[at] = ZERO + rest - next * 10
-      rest = next
-    }
-    bytes[length + 9] = LETTER_Z
-    out.length = length + 10
+    const rest = String(us - minute * MINUTE_US).padStart(8, '0')
+    return `${text}${rest.slice(0, 2)}.${rest.slice(2)}Z`
   }
 }
 

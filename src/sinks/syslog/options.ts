@@ -142,3 +142,9 @@ export const assuranceOf = ({ address }: { readonly address: string }): Assuranc
   address.startsWith('relp') ? 'received' : 'sent'
 
 export type SyslogOptions = z.output<typeof options>
+
+/** The options that change the bytes of a message. */
+export type ShapeOptions = Pick<
+  SyslogOptions,
+  'rfc' | 'facility' | 'app_name' | 'hostname' | 'enterprise_id' | 'max_message_bytes' | 'oversize'
+>

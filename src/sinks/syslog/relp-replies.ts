@@ -90,8 +90,7 @@ export class ReplyParser {
     if (at === bytes.length) return undefined
     if (at === from || bytes[at] !== SPACE) throw this.#bad('a command in letters and a space')
     this.#at = at + 1
-    const isRsp = at - from === 3 && bytes[from] === 114 && bytes[from + 1] === 115 && bytes[from + 2] === 112
-    return isRsp ? 'rsp' : String.fromCharCode(...bytes.subarray(from, at))
+    return String.fromCharCode(...bytes.subarray(from, at))
   }
 
   /** Start of the data, once its LF has arrived; else -1. Accepts a space before empty data. */
@@ -114,18 +113,14 @@ export class ReplyParser {
   }
 }
 
+const codePattern = /^([1-9]\d\d)(?:[ \n]|$)/
+
 /** The three digits at the start of an answer; EMPTY without data; undefined for anything else. */
 export function codeOf(bytes: Uint8Array, start: number, end: number): number | undefined {
   if (start === end) return EMPTY
-  if (end - start < 3) return undefined
-  let code = 0
-  for (let at = start; at < start + 3; at++) {
-    const byte = bytes[at] as number
-    if (!isDigit(byte)) return undefined
-    code = code * 10 + byte - ZERO
-  }
-  const behind = end - start === 3 ? SPACE : bytes[start + 3]
-  return code >= 100 && (behind === SPACE || behind === LF) ? code : undefined
+  const head = Buffer.from(bytes.subarray(start, Math.min(start + 4, end))).toString('latin1')
+  const digits = codePattern.exec(head)?.[1]
+  return digits === undefined ? undefined : Number(digits)
 }
 
 // A RELP frame to send: number, command, length, data, LF. Pure, without a connection.
@@ -135,33 +130,12 @@ export const LARGEST_TXNR = 999_999_999
 
 export type Command = 'open' | 'syslog' | 'close'
 
-const ascii = new TextEncoder()
-const words: Readonly<Record<Command, Uint8Array>> = {
-  open: ascii.encode(' open '),
-  syslog: ascii.encode(' syslog '),
-  close: ascii.encode(' close '),
-}
-
 /** Our offers. Real receivers use version 0, although the specification counts differently. */
-export const offers = ascii.encode('relp_version=0\nrelp_software=auditferry\ncommands=syslog\n')
-
-function putNumber(out: ByteWriter, value: number): void {
-  let digits = 1
-  for (let rest = value; rest >= 10; rest = Math.floor(rest / 10)) digits++
-  out.reserve(digits)
-  let rest = value
-  for (let at = out.length + digits - 1; at >= out.length; at--) {
-    out.bytes[at] = ZERO + (rest % 10)
-    rest = Math.floor(rest / 10)
-  }
-  out.length += digits
-}
+export const offers = Buffer.from('relp_version=0\nrelp_software=auditferry\ncommands=syslog\n')
 
 /** Without data no space follows the length: a receiver would take it for unannounced data. */
 export function putFrame(out: ByteWriter, txnr: number, command: Command, data: Uint8Array): void {
-  putNumber(out, txnr)
-  out.copy(words[command])
-  putNumber(out, data.length)
+  out.text(`${txnr} ${command} ${data.length}`)
   if (data.length > 0) {
     out.byte(SPACE)
     out.copy(data)
@@ -194,11 +168,7 @@ export function faultOfOffers(where: string, code: number, bytes: Uint8Array): C
   if (version === undefined)
     return fault('opens a session without naming its RELP version; is it a RELP listener?')
   if (!versions.includes(version)) return fault('speaks a RELP version that we do not; expected 0 or 1')
-  const commands =
-    offers
-      .get('commands')
-      ?.split(',')
-      .map((each) => each.trim()) ?? []
+  const commands = (offers.get('commands') ?? '').split(',').map((each) => each.trim())
   if (!commands.includes('syslog'))
     return fault('opens a session but accepts no syslog messages; check its configuration')
   return undefined

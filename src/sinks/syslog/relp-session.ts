@@ -12,13 +12,16 @@ const SILENCE_MS = 90_000
 const OPEN_MS = 30_000
 /** Per session: receivers send a hint when they leave, and hardly any other. */
 const MOST_HINTS = 1_000
+
 export interface SessionSettings {
   /** host:port */
   readonly where: string
   readonly clock: Clock
+  /** most unanswered messages at any moment */
   readonly window: number
   /** how long a stop waits for outstanding answers */
   readonly graceMs: number
+  /** highest number of a session */
   readonly largestTxnr: number
 }
 
@@ -237,15 +240,11 @@ const WRITE_BYTES = 256 * 1024
 class Outgoing {
   readonly #out = new ByteWriter()
   readonly #window: number
-  #nextTxnr = 1
+  /** the number of the next frame */
+  nextTxnr = 1
 
   constructor(window: number) {
     this.#window = window
-  }
-
-  /** the number of the next frame */
-  get nextTxnr(): number {
-    return this.#nextTxnr
   }
 
   /** What can be written now: as many frames as the window allows, or a piece of the last one. */
@@ -282,7 +281,7 @@ class Outgoing {
   }
 
   #frame({ command, datas, sent }: Round): void {
-    putFrame(this.#out, this.#nextTxnr++, command, datas[sent] as Uint8Array)
+    putFrame(this.#out, this.nextTxnr++, command, datas[sent] as Uint8Array)
   }
 }
 
@@ -306,7 +305,8 @@ class Round {
   halted = false
   /** data of the last answer, of all except `syslog` */
   said: Uint8Array = new Uint8Array(0)
-  #wake: () => void = () => undefined
+  /** Ends the last `change`. */
+  wake: () => void = () => undefined
 
   constructor(first: number, command: Command, datas: readonly Uint8Array[]) {
     this.first = first
@@ -324,10 +324,6 @@ class Round {
   }
 
   change(): Promise<void> {
-    return new Promise((resolve) => (this.#wake = resolve))
-  }
-
-  wake(): void {
-    this.#wake()
+    return new Promise((resolve) => (this.wake = resolve))
   }
 }

@@ -3,7 +3,6 @@
 import type { Connection } from '../../contracts/platform.ts'
 import type { CheckResult, Lines, Outcome, Rejection } from '../../contracts/sink.ts'
 import { Tether, orAborted } from '../../core/abort.ts'
-import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { messagesIn } from './frame.ts'
 import { LARGEST_TXNR, OK } from './relp-replies.ts'
@@ -12,19 +11,11 @@ import type { SessionSettings } from './relp-session.ts'
 import { CONNECT_MS } from './session.ts'
 import type { Delivered, Session, SessionOptions } from './session.ts'
 
-export interface RelpSettings {
-  /** host:port, for messages */
-  readonly where: string
-  /** A new connection after its TLS handshake. Throws like `Connect`. */
-  readonly connect: (signal: AbortSignal) => Promise<Connection>
-  readonly clock: Clock
-  /** most unanswered messages at any moment; default RELP_WINDOW */
-  readonly window?: number
-  /** how long a stop waits for outstanding answers; default 1000 */
-  readonly graceMs?: number
-  /** highest number of a session; for tests */
-  readonly largestTxnr?: number
-}
+export type RelpSettings = Pick<SessionSettings, 'where' | 'clock'> &
+  Partial<SessionSettings> & {
+    /** A new connection after its TLS handshake. Throws like `Connect`. */
+    readonly connect: (signal: AbortSignal) => Promise<Connection>
+  }
 
 /** @internal for tests */
 export const RELP_WINDOW = 128
@@ -37,6 +28,8 @@ const RENEW_MS = 5_000
 export class RelpLink {
   readonly #settings: RelpSettings
   readonly #session: SessionSettings
+  /** the last one opened */
+  connection: Connection | undefined
   #open: RelpSession | undefined
   /** the error that ended the last call */
   #reported: ConnectorError | undefined
@@ -100,8 +93,8 @@ export class RelpLink {
     this.#open = undefined
     await open?.close(RENEW_MS)
     if (open?.noisy && open.fault && open.fault !== this.#reported) throw open.fault
-    const connection = await this.#settings.connect(signal)
-    this.#open = await RelpSession.open(connection, this.#session, signal)
+    this.connection = await this.#settings.connect(signal)
+    this.#open = await RelpSession.open(this.connection, this.#session, signal)
     return this.#open
   }
 
@@ -132,20 +125,15 @@ export class OverRelp implements Session {
   readonly maxEntries = RELP_WINDOW
   readonly #options: SessionOptions
   readonly #link: RelpLink
-  #connection: Connection | undefined
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.#link = this.#linkOf((connection) => (this.#connection = connection))
+    this.#link = this.#newLink()
   }
 
-  #linkOf(opened: (connection: Connection) => void): RelpLink {
+  #newLink(): RelpLink {
     const { where, deps, to, tls } = this.#options
-    const connect = async (signal: AbortSignal) => {
-      const connection = await deps.connect(to, tls, CONNECT_MS, signal)
-      opened(connection)
-      return connection
-    }
+    const connect = (signal: AbortSignal) => deps.connect(to, tls, CONNECT_MS, signal)
     return new RelpLink({ where, clock: deps.clock, connect })
   }
 
@@ -161,15 +149,14 @@ export class OverRelp implements Session {
     }
     if (messages.length === 0) return { acknowledged: count, rejected: [] }
     const outcome = await this.#link.send(messages, signal)
-    if (this.#connection) this.#options.expiry.look(this.#connection)
+    if (this.#link.connection) this.#options.expiry.look(this.#link.connection)
     return linesOf(outcome, until)
   }
 
-  /** A separate session, in addition to the one that delivers. */
-  async #probe<T>(signal: AbortSignal, use: (connection: Connection | undefined) => T): Promise<T> {
-    const { where } = this.#options
-    let connection: Connection | undefined
-    const link = this.#linkOf((opened) => (connection = opened))
+  /** Opens a separate session, in addition to the one that delivers; returns its certificates. */
+  async #probe(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, expiry } = this.#options
+    const link = this.#newLink()
     const limit = new Tether(signal)
     void this.#options.deps.clock.sleep(CHECK_MS, limit.signal).then(() => {
       const words = `${where} did not answer within ${CHECK_MS / 1000} s: check that it speaks RELP, with or without TLS as in the address`
@@ -177,22 +164,21 @@ export class OverRelp implements Session {
     })
     try {
       await orAborted(link.open(limit.signal), limit.signal)
-      return use(connection)
+      return link.connection ? expiry.results(link.connection) : []
     } finally {
       limit.close()
       await link.close(CLOSE_MS)
     }
   }
 
-  probe(signal: AbortSignal): Promise<void> {
-    return this.#probe(signal, () => undefined)
+  async probe(signal: AbortSignal): Promise<void> {
+    await this.#probe(signal)
   }
 
   async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    const { where, expiry } = this.#options
-    const what = `${where} RELP`
+    const what = `${this.#options.where} RELP`
     try {
-      const ends = await this.#probe(signal, (connection) => (connection ? expiry.results(connection) : []))
+      const ends = await this.#probe(signal)
       const word = 'opens a session and acknowledges each message (assurance: received)'
       return [{ what, ok: true, message: word }, ...ends]
     } catch (error) {

@@ -16,25 +16,11 @@ import { tlsFiles } from '../kit/options.ts'
 import { Expiry } from '../kit/certificate-expiry.ts'
 import { syslogFrame } from './frame.ts'
 import type { OversizeBytes } from './frame.ts'
-import { assuranceOf, facilities, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
+import { assuranceOf, options, type Receiver, receiverOf, type SyslogOptions } from './options.ts'
 import { OverRelp } from './relp.ts'
 import type { Session, SessionOptions } from './session.ts'
 import { StreamSession } from './stream.ts'
 import { DatagramSession } from './udp.ts'
-
-function frameOf(given: SyslogOptions, deps: SinkDeps, oversizeBytes: OversizeBytes): Frame {
-  const options = {
-    rfc: given.rfc,
-    facility: facilities.indexOf(given.facility),
-    appName: given.app_name,
-    hostname: given.hostname,
-    enterpriseId: given.enterprise_id,
-    maxMessageBytes: given.max_message_bytes,
-    oversize: given.oversize,
-    hostOf: (workspace: string) => deps.hostOf(workspace),
-  }
-  return syslogFrame(options, oversizeBytes)
-}
 
 function sessionOf({ scheme, ...to }: Receiver, given: SyslogOptions, deps: SinkDeps): Session {
   const where = hostPort(to)
@@ -57,24 +43,13 @@ class SyslogSink implements Sink {
 
   constructor(name: string, given: SyslogOptions, deps: SinkDeps) {
     const receiver = receiverOf(given.address)
-    if (!receiver)
-      throw new ConnectorError(
-        'config_invalid',
-        `${given.address} is not the address of a syslog receiver: expected udp, tcp, tls, relp or relp+tls, such as tls://host:6514`,
-      )
+    if (!receiver) throw new Error(`${given.address} is not the address of a syslog receiver`)
     const { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize } = given
     this.name = name
     this.assurance = assuranceOf(given)
-    this.frame = frameOf(given, deps, this.#oversizeBytes)
-    this.shape = JSON.stringify({
-      rfc,
-      facility,
-      app_name,
-      hostname,
-      enterprise_id,
-      max_message_bytes,
-      oversize,
-    })
+    const shape = { rfc, facility, app_name, hostname, enterprise_id, max_message_bytes, oversize }
+    this.frame = syslogFrame({ ...shape, hostOf: (workspace) => deps.hostOf(workspace) }, this.#oversizeBytes)
+    this.shape = JSON.stringify(shape)
     this.#session = sessionOf(receiver, given, deps)
     this.#given = given
   }

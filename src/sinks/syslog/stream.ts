@@ -73,9 +73,17 @@ export class StreamSession implements Session {
     if (this.#peer && !this.#peer.gone) return this.#peer
     await this.#peer?.over
     this.#peer = undefined
-    const peer = this.#meet(await this.#connect(CONNECT_MS, signal))
+    const { where, deps } = this.#options
+    const { clock } = deps
+    const peer = new Peer({
+      connection: await this.#connect(CONNECT_MS, signal),
+      where,
+      clock,
+      patience: this.#patience,
+      stop: this.#stop.signal,
+      lost: (gone) => this.#lost(gone),
+    })
     this.#peer = peer
-    const { clock } = this.#options.deps
     const write = async (piece: Uint8Array) => {
       await peer.write(piece, signal)
       peer.assertThere()
@@ -87,13 +95,6 @@ export class StreamSession implements Session {
   #connect(withinMs: number, signal: AbortSignal): Promise<Connection> {
     const { deps, to, tls } = this.#options
     return deps.connect(to, tls, withinMs, signal)
-  }
-
-  #meet(connection: Connection): Peer {
-    const { deps, where } = this.#options
-    const stop = this.#stop.signal
-    const lost = (peer: Peer) => this.#lost(peer)
-    return new Peer({ connection, where, clock: deps.clock, patience: this.#patience, stop, lost })
   }
 
   #lost({ writingSince, orderly, end, failure }: Peer): void {
@@ -131,12 +132,21 @@ export class StreamSession implements Session {
     await this.#resending?.done
   }
 
-  probe(signal: AbortSignal): Promise<void> {
-    return probeStream(this.#options, signal, () => undefined)
+  async probe(signal: AbortSignal): Promise<void> {
+    await probeStream(this.#options, signal)
   }
 
-  check(signal: AbortSignal): Promise<readonly CheckResult[]> {
-    return checkStream(this.#options, signal)
+  async check(signal: AbortSignal): Promise<readonly CheckResult[]> {
+    const { where, tls } = this.#options
+    const what = `${where} ${tls ? 'TLS' : 'TCP'}`
+    try {
+      const ends = await probeStream(this.#options, signal)
+      const word = 'accepts the connection; what is sent over it is not confirmed (assurance: sent)'
+      return [{ what, ok: true, message: word }, ...ends]
+    } catch (error) {
+      const message = error instanceof ConnectorError ? error.message : 'could not be asked'
+      return [{ what, ok: false, message }]
+    }
   }
 
   close(): Promise<void> {
@@ -172,10 +182,7 @@ export class StreamSession implements Session {
     } catch {
       deps.log.warn(
         'Recently sent lines may be lost: they could not be sent a second time before the connection ended. If the receiver lacks them: auditferry replay',
-        {
-          receiver: where,
-          bytes: this.#sent.bytes,
-        },
+        { receiver: where, bytes: this.#sent.bytes },
       )
     } finally {
       ended.abort()
@@ -218,7 +225,7 @@ export class SentLines {
   add({ bytes, ends, count }: Lines, now: number): void {
     if (this.#lingerMs === 0) return
     const total = ends[count - 1] ?? 0
-    this.#drop(({ length }) => length > 0 && this.#bytes + total > this.#mostBytes)
+    while (this.#pieces.length > 0 && this.#bytes + total > this.#mostBytes) this.#dropOldest()
     let from = 0
     for (let i = 0; i < count; i++) {
       const end = ends[i] as number
@@ -233,7 +240,7 @@ export class SentLines {
 
   /** Drops what the peer received longer ago than the linger time. Only for a connected peer. */
   expire(now: number): void {
-    this.#drop(([oldest]) => oldest !== undefined && now - oldest.sentAt > this.#lingerMs)
+    while (now - (this.#pieces[0]?.sentAt ?? Infinity) > this.#lingerMs) this.#dropOldest()
   }
 
   /**
@@ -262,11 +269,8 @@ export class SentLines {
     this.#bytes = 0
   }
 
-  #drop(isDue: (pieces: readonly Piece[]) => boolean): void {
-    let dropped = 0
-    while (isDue(this.#pieces.slice(dropped, dropped + 1)))
-      this.#bytes -= (this.#pieces[dropped++] as Piece).bytes.length
-    this.#pieces.splice(0, dropped)
+  #dropOldest(): void {
+    this.#bytes -= this.#pieces.shift()?.bytes.length ?? 0
   }
 }
 
@@ -330,11 +334,13 @@ class Peer {
   readonly connection: Connection
   /** Resolves when it is gone. */
   readonly over: Promise<void>
+  /** monotonic ms: start of the current write; data sent shortly before may be stuck with it */
+  writingSince: number | undefined
+  failure: ConnectorError | undefined
+  /** How a peer that is gone ended. */
+  end: PeerEnd = 'ended'
   readonly #options: PeerOptions
   #proven = false
-  #writingSince: number | undefined
-  #failure: ConnectorError | undefined
-  #end: PeerEnd = 'ended'
 
   constructor(options: PeerOptions) {
     this.#options = options
@@ -346,23 +352,9 @@ class Peer {
     return this.connection.gone
   }
 
-  /** monotonic ms: start of the current write; data sent shortly before may be stuck with it */
-  get writingSince(): number | undefined {
-    return this.#writingSince
-  }
-
-  /** How a peer that is gone ended. */
-  get end(): PeerEnd {
-    return this.#end
-  }
-
-  get failure(): ConnectorError | undefined {
-    return this.#failure
-  }
-
   /** True if the connection did not break, and did not end during a write. */
   get orderly(): boolean {
-    return this.#failure === undefined && this.#writingSince === undefined
+    return this.failure === undefined && this.writingSince === undefined
   }
 
   async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -388,7 +380,7 @@ class Peer {
   assertThere(): void {
     if (!this.gone) return
     const what = `${this.#options.where} closed the connection during a batch; it is sent again`
-    throw this.#failure ?? new ConnectorError('unreachable', what)
+    throw this.failure ?? new ConnectorError('unreachable', what)
   }
 
   async #readToEnd(): Promise<void> {
@@ -399,7 +391,7 @@ class Peer {
         if (!part) break
         heard += part.length
         if (heard <= MOST_READ_BYTES) continue
-        this.#end = 'talking'
+        this.end = 'talking'
         throw new ConnectorError(
           'bad_reply',
           `${where} sends a lot of data: check that it is a syslog receiver`,
@@ -408,8 +400,8 @@ class Peer {
     } catch (error) {
       if (!(error instanceof ConnectorError)) throw error
       if (error.code === 'aborted') return
-      this.#failure = error
-      if (this.#end === 'ended') this.#end = 'broken'
+      this.failure = error
+      if (this.end === 'ended') this.end = 'broken'
     }
     connection.destroy()
     lost(this)
@@ -421,7 +413,7 @@ class Peer {
     const written = new AbortController()
     const late = new AbortController()
     const [startedAt, mostMs] = [clock.elapsed(), patience.ms]
-    this.#writingSince = startedAt
+    this.writingSince = startedAt
     void clock.sleep(mostMs, written.signal).then(() => {
       if (written.signal.aborted) return
       this.#cut('stuck')
@@ -432,10 +424,10 @@ class Peer {
     signal.addEventListener('abort', calledOff, { once: true })
     try {
       await connection.write(piece, AbortSignal.any([signal, late.signal]))
-      this.#writingSince = undefined
+      this.writingSince = undefined
       patience.took(piece.length, clock.elapsed() - startedAt)
     } catch (error) {
-      if (!late.signal.aborted || signal.aborted) throw this.#failure ?? error
+      if (!late.signal.aborted || signal.aborted) throw this.failure ?? error
       patience.ranOut()
       const what = `${where} accepted nothing for ${mostMs / 1000} s; it may be stuck or slow. The next time limit is ${patience.ms / 1000} s`
       throw new ConnectorError('timeout', what, { cause: error })
@@ -447,7 +439,7 @@ class Peer {
 
   /** Set before the connection ends, because the code notified of its end asks for the reason. */
   #cut(why: PeerEnd): void {
-    if (!this.gone) this.#end = why
+    if (!this.gone) this.end = why
   }
 }
 
@@ -467,12 +459,11 @@ async function endOf(connection: Connection, where: string, until: AbortSignal):
   }
 }
 
-/** Throws ConnectorError if it accepts no connection, or ends it at once. */
-async function probeStream<T>(
-  { where, to, tls, deps }: SessionOptions,
+/** The certificates of the connection. Throws ConnectorError if it is refused, or ended at once. */
+async function probeStream(
+  { where, to, tls, deps, expiry }: SessionOptions,
   signal: AbortSignal,
-  use: (connection: Connection) => T,
-): Promise<T> {
+): Promise<readonly CheckResult[]> {
   const enough = new AbortController()
   let connection: Connection | undefined
   try {
@@ -480,23 +471,9 @@ async function probeStream<T>(
     void deps.clock.sleep(PROOF_MS, enough.signal).then(() => enough.abort())
     const fault = await endOf(connection, where, AbortSignal.any([signal, enough.signal]))
     if (fault) throw fault
-    return use(connection)
+    return expiry.results(connection)
   } finally {
     enough.abort()
     connection?.destroy()
-  }
-}
-
-/** Never throws. */
-async function checkStream(options: SessionOptions, signal: AbortSignal): Promise<readonly CheckResult[]> {
-  const { where, tls, expiry } = options
-  const what = `${where} ${tls ? 'TLS' : 'TCP'}`
-  try {
-    const ends = await probeStream(options, signal, (connection) => expiry.results(connection))
-    const word = 'accepts the connection; what is sent over it is not confirmed (assurance: sent)'
-    return [{ what, ok: true, message: word }, ...ends]
-  } catch (error) {
-    const message = error instanceof ConnectorError ? error.message : 'could not be asked'
-    return [{ what, ok: false, message }]
   }
 }

@@ -27,7 +27,7 @@ export class DatagramSession implements Session {
         for (const message of messagesIn(bytes, from, end)) await this.#send(message, signal)
       } catch (error) {
         if (!(error instanceof ConnectorError) || error.code !== 'too_large') {
-          await this.#drop()
+          await this.close()
           throw error
         }
         rejected.push({ index, code: error.code, reason: error.message, own: true })
@@ -44,12 +44,12 @@ export class DatagramSession implements Session {
 
   async #ready(): Promise<Datagrams> {
     const now = this.#options.deps.clock.elapsed()
-    if (this.#open && now - this.#open.since > RESOLVED_MS) await this.#drop()
+    if (this.#open && now - this.#open.since > RESOLVED_MS) await this.close()
     this.#open ??= { datagrams: await this.#options.deps.datagrams(this.#options.to), since: now }
     return this.#open.datagrams
   }
 
-  async #drop(): Promise<void> {
+  async close(): Promise<void> {
     const open = this.#open
     this.#open = undefined
     await open?.datagrams.close()
@@ -65,9 +65,5 @@ export class DatagramSession implements Session {
       const message = error instanceof ConnectorError ? error.message : 'could not be asked'
       return [{ what, ok: false, message }]
     }
-  }
-
-  async close(): Promise<void> {
-    await this.#drop()
   }
 }

@@ -18,8 +18,8 @@ const hostOf = () => 'api.example.com'
 const hec = hecFrame({ hostOf })
 const syslog = (rfc: 5424 | 3164) =>
   syslogFrame({
-    ...{ rfc, facility: 16, appName: 'auditferry', hostname: undefined, enterpriseId: 32473 },
-    ...{ maxMessageBytes: 8192, oversize: 'split', hostOf },
+    ...{ rfc, facility: 'local0', app_name: 'auditferry', hostname: undefined, enterprise_id: 32473 },
+    ...{ max_message_bytes: 8192, oversize: 'split', hostOf },
   })
 const asFrame =
   (name: (typeof formatNames)[number], format = formatNamed(name)): Frame =>

@@ -10,7 +10,6 @@ import {
   chainName,
   intervalOver,
   listSettled,
-  manifestOf,
   MOST_RECORDS,
   objectOf,
   pendingName,
@@ -152,8 +151,24 @@ class ManifestChain implements Evidence {
     // Read again for each manifest: a changed key counts from the next one on.
     const key = signingKey(keyFile, readKey)
     const number = chain.number + 1
-    const made = { madeAt: clock.now(), key: keyId(key), storedIn: { bucket, prefix } }
-    const line = manifestLine(manifestOf({ sink, instance, chain, listed, untilAt, intervalMs, ...made }))
+    const time = (at: number) => new Date(at).toISOString()
+    const line = manifestLine({
+      type: 'auditferry-manifest',
+      version: 1,
+      sink,
+      journal: instance,
+      number,
+      stored_in: { bucket, prefix },
+      previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
+      interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
+      complete: listed.complete,
+      made_at: time(clock.now()),
+      key_sha256: keyId(key),
+      sequence: { after: chain.through, through: listed.through },
+      stretches: listed.stretches,
+      gaps: listed.gaps,
+      objects: listed.records.flatMap(({ settled }) => settled.objects),
+    })
     const then: Chain = {
       number,
       sha256: sha256(line),
@@ -207,6 +222,7 @@ class ManifestChain implements Evidence {
 }
 
 /** Reads nothing and opens no connection yet. */
-export function openEvidence(options: EvidenceOptions): (memory: Memory) => Evidence {
-  return (memory) => new ManifestChain(options, memory)
-}
+export const openEvidence =
+  (options: EvidenceOptions) =>
+  (memory: Memory): Evidence =>
+    new ManifestChain(options, memory)

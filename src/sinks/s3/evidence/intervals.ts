@@ -4,7 +4,7 @@ import type { StateEntry } from '../../../contracts/journal.ts'
 import type { StoredObject } from '../../../contracts/sink.ts'
 import type { Seq } from '../../../core/sequence.ts'
 import { manifestObject, manifestInterval, microTime } from './manifest.ts'
-import type { Manifest, ManifestObject, ManifestInterval, StoredIn } from './manifest.ts'
+import type { Manifest, ManifestObject, ManifestInterval } from './manifest.ts'
 
 /** About this many objects and batches per manifest; the rest is in the interval's next one. */
 const MOST_OBJECTS = 2_000
@@ -27,7 +27,7 @@ export function intervalOver(chain: Chain, nowAt: number, intervalMs: number): {
 
 export interface Listed {
   readonly records: readonly SettledNote[]
-  readonly stretches: readonly ManifestInterval[]
+  readonly stretches: ManifestInterval[]
   readonly gaps: Manifest['gaps']
   readonly through: Seq
   /** no part of the interval is left */
@@ -74,43 +74,6 @@ function join(stretches: ManifestInterval[], { settled }: SettledNote): void {
     delivered: before.delivered + delivered,
     filtered: before.filtered + filtered,
     parked: before.parked + parked,
-  }
-}
-
-// Builds a manifest from the chain before it and the batches of its interval. Pure.
-
-interface Making {
-  readonly sink: string
-  readonly instance: string
-  readonly storedIn: StoredIn
-  readonly chain: Chain
-  readonly listed: Listed
-  readonly untilAt: number
-  readonly intervalMs: number
-  readonly madeAt: number
-  /** the key of its object */
-  readonly key: string
-}
-
-export function manifestOf(making: Making): Manifest {
-  const { sink, instance, storedIn, chain, listed, untilAt, intervalMs, madeAt, key } = making
-  const time = (at: number) => new Date(at).toISOString()
-  return {
-    type: 'auditferry-manifest',
-    version: 1,
-    sink,
-    journal: instance,
-    number: chain.number + 1,
-    stored_in: storedIn,
-    previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
-    interval: { from: time(chain.fromAt), until: time(untilAt), every_seconds: intervalMs / 1000 },
-    complete: listed.complete,
-    made_at: time(madeAt),
-    key_sha256: key,
-    sequence: { after: chain.through, through: listed.through },
-    stretches: [...listed.stretches],
-    gaps: [...listed.gaps],
-    objects: listed.records.flatMap(({ settled }) => settled.objects),
   }
 }
 

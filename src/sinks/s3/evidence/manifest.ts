@@ -81,11 +81,6 @@ export function manifestLine(value: Manifest): string {
   return `${JSON.stringify(value)}\n`
 }
 
-/** Undefined if it is not a manifest of this version. */
-function readManifest(line: string): Manifest | undefined {
-  return jsonOf(manifest, line)
-}
-
 export function sha256(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
@@ -214,11 +209,11 @@ export function openManifest(
     return `is signed with a key that was not given (SHA-256 of it: ${signed.key_sha256}): another program wrote it, or the key was rotated and the new public key must be given too, or --public-key is the wrong file`
   if (!verify(null, line, key, Buffer.from(signed.signature, 'base64')))
     return 'was changed: its signature does not fit'
-  const manifest = readManifest(Buffer.from(line).toString())
-  if (!manifest) return 'is signed, but is no manifest that this version knows: verify it with a newer one'
-  if (manifest.key_sha256 !== signed.key_sha256)
+  const read = jsonOf(manifest, Buffer.from(line).toString())
+  if (!read) return 'is signed, but is no manifest that this version knows: verify it with a newer one'
+  if (read.key_sha256 !== signed.key_sha256)
     return 'names another key than the one that signed it: it was signed again'
-  return { manifest, sha256: sha256(line) }
+  return { manifest: read, sha256: sha256(line) }
 }
 
 /** Accepts only the exact form written: every byte of the object must be checked. */

@@ -65,32 +65,24 @@ export interface WalkedChain extends ChainName {
   readonly gaps: readonly Range[]
 }
 
-async function readWhole(store: EvidenceStore, key: string): Promise<Uint8Array | string> {
-  const body = await store.get(key)
-  if (!body) return 'is missing'
-  const bytes = await readUpTo(body, MANIFEST_BYTES + 1)
-  return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : bytes
-}
-
 /** A text describes the fault. */
 async function manifestAt(
   store: EvidenceStore,
   key: string,
   keys: WalkOptions['keys'],
 ): Promise<OpenedManifest | string> {
-  const body = await readWhole(store, key)
-  return typeof body === 'string' ? body : openManifest(body, keys)
+  const body = await store.get(key)
+  if (!body) return 'is missing'
+  const bytes = await readUpTo(body, MANIFEST_BYTES + 1)
+  return bytes.length > MANIFEST_BYTES ? 'is larger than any manifest' : openManifest(bytes, keys)
 }
 
 /** Checks the manifests of a chain one after the other. */
 export class ChainWalk {
   readonly #name: ChainName
   readonly #store: EvidenceStore
-  readonly #keys: WalkOptions['keys']
-  readonly #accepted: readonly Range[]
-  readonly #storedIn: StoredIn | undefined
+  readonly #options: WalkOptions
   readonly #report: ReportFinding
-  readonly #pause: Pause | undefined
   readonly #hashes = new Set<string>()
   readonly #intervals: Interval[] = []
   readonly #blind: Blind[] = []
@@ -109,11 +101,8 @@ export class ChainWalk {
   constructor(name: ChainName, store: EvidenceStore, options: WalkOptions, report: ReportFinding) {
     this.#name = name
     this.#store = store
-    this.#keys = options.keys
-    this.#storedIn = options.storedIn
-    this.#accepted = options.acceptedGaps ?? []
+    this.#options = options
     this.#report = report
-    this.#pause = options.pause
   }
 
   /** Call in ascending order. Resolves with the manifest if its signature and form are valid. */
@@ -122,14 +111,15 @@ export class ChainWalk {
     this.#tellMissing(number)
     this.#expected = number + 1
     this.#manifests++
-    const opened = await unlessUnread(
-      () => manifestAt(this.#store, key, this.#keys),
-      this.#pause,
+    const { keys, pause } = this.#options
+    const found = await unlessUnread(
+      () => manifestAt(this.#store, key, keys),
+      pause,
       (why) => why,
     )
-    const fault = typeof opened === 'string' ? opened : this.#movedFault(opened.manifest, number)
-    if (typeof opened === 'string' || fault !== undefined) {
-      this.#report('fault', key, fault ?? '')
+    const opened = typeof found === 'string' ? found : (this.#movedFault(found.manifest, number) ?? found)
+    if (typeof opened === 'string') {
+      this.#report('fault', key, opened)
       this.#lose()
       return undefined
     }
@@ -193,18 +183,20 @@ export class ChainWalk {
   #tellPlace(key: string, { stored_in: said }: Manifest): void {
     const place = placeText(said)
     if (this.#last && placeText(this.#last.manifest.stored_in) === place) return
-    if (!this.#storedIn)
+    const { storedIn } = this.#options
+    if (!storedIn)
       this.#report(
         'note',
         key,
         `says that it was stored in ${place}: a folder cannot show where it was copied from`,
       )
-    else if (placeText(this.#storedIn) !== place)
-      this.#report('fault', key, `was made for ${place}: it was copied here, to ${placeText(this.#storedIn)}`)
+    else if (placeText(storedIn) !== place)
+      this.#report('fault', key, `was made for ${place}: it was copied here, to ${placeText(storedIn)}`)
   }
 
   #tellIntervals(key: string, manifest: Manifest): void {
     const { number, complete, interval, made_at: madeAt, gaps } = manifest
+    const { acceptedGaps = [] } = this.#options
     const [from, until] = [Date.parse(interval.from), Date.parse(interval.until)]
     const spans = (until - from) / 1000 / interval.every_seconds
     const wide = spans > MOST_SPANS
@@ -223,7 +215,7 @@ export class ChainWalk {
       )
     for (const { first, last } of gaps)
       this.#report(
-        this.#accepted.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
+        acceptedGaps.some((gap) => first >= gap.first && last <= gap.last) ? 'note' : 'fault',
         key,
         `does not cover the entries ${first} to ${last}: they were acknowledged while evidence was off, or dropped while the sink was not configured`,
         { entries: last - first + 1, first, last },

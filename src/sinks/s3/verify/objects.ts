@@ -24,10 +24,9 @@ const PACKING_BYTES = 1024 * 1024
 const ZSTD_WINDOW_LOG = 24
 
 const keyPattern =
-  /^(?:replay=[0-9A-Za-z._-]+\/)?workspace=[a-z0-9-]+\/source=[a-z0-9._-]+\/dt=(?<day>\d{4}-\d\d-\d\d|unknown)\/(?<first>\d{16})-(?<last>\d{16})-(?<hash>[0-9a-f]{16})\.ndjson(?<packed>\.gz|\.zst)?$/
+  /^(?:replay=[0-9A-Za-z._-]+\/)?workspace=[a-z0-9-]+\/source=[a-z0-9._-]+\/dt=(?:\d{4}-\d\d-\d\d|unknown)\/(?<first>\d{16})-(?<last>\d{16})-(?<hash>[0-9a-f]{16})\.ndjson(?<packed>\.gz|\.zst)?$/
 
 export interface ObjectPlace {
-  readonly day: string
   readonly first: number
   readonly last: number
   /** the first part of the lines' SHA-256 */
@@ -39,11 +38,11 @@ export interface ObjectPlace {
 export function objectPlace(key: string): ObjectPlace | undefined {
   const found = keyPattern.exec(key)?.groups
   if (!found) return undefined
-  const { day = '', hash = '', packed } = found
+  const { hash = '', packed } = found
   const [first, last] = [Number(found['first']), Number(found['last'])]
   // Sequence numbers start at 1, ascend, and are safe integers.
   if (first < 1 || last < first || !Number.isSafeInteger(last)) return undefined
-  return { day, first, last, hash, packed: (packed ?? '') as ObjectPlace['packed'] }
+  return { first, last, hash, packed: (packed ?? '') as ObjectPlace['packed'] }
 }
 
 /** The fault of the name, compared with the manifest. */

@@ -618,7 +618,6 @@ describe('servers that differ', () => {
       /does not compare checksums.*is not noticed: endpoint is plain http/,
     )
     expect(await reported('oldCeph', { ignoresChecksums: false })).toMatch(/keeps no SHA-256/)
-    expect(await reported('moto')).toMatch(/at once under one name 2 were reported as the first/)
     expect(await reported('versitygw', { deniesLocked: true })).toMatch(/needs versioning/)
     expect(await reported('aws', { locks: false })).toMatch(/object_lock needs a bucket with Object Lock/)
   })

@@ -4,17 +4,18 @@ import { describe, expect, test } from 'vitest'
 import type { ChunkSlice } from '../../../../src/contracts/journal.ts'
 import type { Format } from '../../../../src/contracts/sink.ts'
 import { ByteWriter } from '../../../../src/core/bytes.ts'
-import { messagesIn, syslogFrame, type FrameOptions } from '../../../../src/sinks/syslog/frame.ts'
+import { messagesIn, syslogFrame } from '../../../../src/sinks/syslog/frame.ts'
+import type { HeaderOptions } from '../../../../src/sinks/syslog/header.ts'
 import { linesOf, type MadeEntry, rawFormat, runOf } from '../../../fakes/lines.ts'
 import { framesOf, type Message, parse3164, parse5424 } from '../../../fakes/syslog-parser.ts'
 
-const plain: FrameOptions = {
+const plain: HeaderOptions = {
   rfc: 5424,
-  facility: 16,
-  appName: 'auditferry',
+  facility: 'local0',
+  app_name: 'auditferry',
   hostname: undefined,
-  enterpriseId: 32473,
-  maxMessageBytes: 8192,
+  enterprise_id: 32473,
+  max_message_bytes: 8192,
   oversize: 'split',
   hostOf: () => 'api.example.com',
 }
@@ -25,7 +26,7 @@ const textFormat =
     out.copy(Buffer.from(text))
 
 function linesWith(
-  options: Partial<FrameOptions>,
+  options: Partial<HeaderOptions>,
   made: readonly MadeEntry[],
   format = rawFormat,
   more: object = {},
@@ -33,12 +34,12 @@ function linesWith(
   return linesOf(runOf(made, more), syslogFrame({ ...plain, ...options }), format)
 }
 
-function messagesWith(options: Partial<FrameOptions>, entry: MadeEntry, format?: Format): Message[] {
+function messagesWith(options: Partial<HeaderOptions>, entry: MadeEntry, format?: Format): Message[] {
   const { bytes } = linesWith(options, [entry], format)
   return framesOf(Buffer.from(bytes)).map(options.rfc === 3164 ? parse3164 : parse5424)
 }
 
-const whole = (options: Partial<FrameOptions>, entry: MadeEntry, format?: Format): Message => {
+const whole = (options: Partial<HeaderOptions>, entry: MadeEntry, format?: Format): Message => {
   const [message, ...more] = messagesWith(options, entry, format)
   expect(more.map(({ text }) => text.toString())).toEqual([])
   return message as Message
@@ -56,7 +57,7 @@ describe('RFC 5424', () => {
   })
 
   test('options name the facility, the application, the host and the enterprise', () => {
-    const given = { facility: 13, appName: 'wörk space', hostname: 'h ä', enterpriseId: 9 }
+    const given = { facility: 'audit', app_name: 'wörk space', hostname: 'h ä', enterprise_id: 9 } as const
     expect(whole(given, { id })).toMatchObject({
       ...{ facility: 13, severity: 5, appName: 'w_rk_space', hostname: 'h__' },
       data: { '': 'auditferry@9' },
@@ -86,7 +87,7 @@ describe('RFC 5424', () => {
 
   test('header fields are cut to what the RFC allows', () => {
     const long = 'n'.repeat(1000)
-    const { hostname, appName } = whole({ hostname: long, appName: long }, { id })
+    const { hostname, appName } = whole({ hostname: long, app_name: long }, { id })
     expect([hostname.length, appName.length]).toEqual([255, 48])
   })
 
@@ -119,7 +120,7 @@ describe('RFC 5424', () => {
 describe('RFC 3164', () => {
   test('the time is in UTC with a padded day, the tag is made of safe characters', () => {
     const entry = { id, raw: '{}', time: '2026-11-01T09:05:03.999999' }
-    const { bytes } = linesWith({ rfc: 3164, appName: 'my app:[1]' }, [entry])
+    const { bytes } = linesWith({ rfc: 3164, app_name: 'my app:[1]' }, [entry])
     expect(Buffer.from(bytes).toString()).toBe('51 <133>Nov  1 09:05:03 api.example.com my_app__1_: {}')
   })
 
@@ -136,7 +137,7 @@ describe('RFC 3164', () => {
 
   test('parts of an entry are marked in the text', () => {
     const raw = large(3000)
-    const parts = messagesWith({ rfc: 3164, maxMessageBytes: 1024 }, { id, raw })
+    const parts = messagesWith({ rfc: 3164, max_message_bytes: 1024 }, { id, raw })
     const marked = parts.map(({ text }) => /^\[part (\d)\/(\d) id=(\S+)\] (.*)$/.exec(text.toString()))
     expect(marked.map((each) => each?.slice(1, 4))).toEqual(
       parts.map((_, i) => [`${i + 1}`, `${parts.length}`, id]),
@@ -169,7 +170,7 @@ describe('a line in CEF', () => {
 describe('an entry that is too large', () => {
   test('is split into numbered parts with its id, which together are the entry', () => {
     const raw = large(30_000)
-    const parts = messagesWith({ maxMessageBytes: 1024 }, { id, raw })
+    const parts = messagesWith({ max_message_bytes: 1024 }, { id, raw })
     expect(parts.map(({ data }) => data['part'])).toEqual(parts.map((_, i) => `${i + 1}/${parts.length}`))
     expect(new Set(parts.map(({ data }) => data['id']))).toEqual(new Set([id]))
     expect(Buffer.concat(parts.map(({ text }) => text)).toString()).toBe(raw)
@@ -179,13 +180,13 @@ describe('an entry that is too large', () => {
     const raw = large(2000)
     const [frame] = framesOf(Buffer.from(linesWith({}, [{ id, raw }]).bytes))
     const size = frame?.length ?? 0
-    expect(messagesWith({ maxMessageBytes: size }, { id, raw })).toHaveLength(1)
-    expect(messagesWith({ maxMessageBytes: size - 1 }, { id, raw })).toHaveLength(2)
+    expect(messagesWith({ max_message_bytes: size }, { id, raw })).toHaveLength(1)
+    expect(messagesWith({ max_message_bytes: size - 1 }, { id, raw })).toHaveLength(2)
   })
 
   test('loses its largest fields under compact, and names them', () => {
     const raw = large(9000, { prompt: 'y'.repeat(100) })
-    const { data, text } = whole({ oversize: 'compact', maxMessageBytes: 2048 }, { id, raw })
+    const { data, text } = whole({ oversize: 'compact', max_message_bytes: 2048 }, { id, raw })
     expect(data).toMatchObject({ id })
     expect(JSON.parse(text.toString())).toMatchObject({
       ...{ id, prompt: 'y'.repeat(100) },
@@ -202,12 +203,12 @@ describe('an entry that is too large', () => {
       id,
       ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`f${i}`, 'z'.repeat(300)])),
     })
-    const { text } = whole({ oversize: 'compact', maxMessageBytes: 1500 }, { id, raw }, twice)
+    const { text } = whole({ oversize: 'compact', max_message_bytes: 1500 }, { id, raw }, twice)
     expect(text.toString()).toContain('auditferry_dropped')
   })
 
   test('whose headers would exceed its content, 64 MiB and more of messages, becomes a dead letter: that much is never in memory', () => {
-    const options = { maxMessageBytes: 480, hostname: 'h'.repeat(200) }
+    const options = { max_message_bytes: 480, hostname: 'h'.repeat(200) }
     const sizeOf = (bytes: number) => linesWith(options, [{ id }], textFormat('x'.repeat(bytes))).bytes.length
     expect(sizeOf(100_000)).toBeGreaterThan(400_000)
     expect(sizeOf(16 * 2 ** 20)).toBe(0)
@@ -215,7 +216,7 @@ describe('an entry that is too large', () => {
 
   test('is split if leaving out fields is not enough', () => {
     const raw = JSON.stringify({ id: 'i'.repeat(5000) })
-    const parts = messagesWith({ oversize: 'compact', maxMessageBytes: 1024 }, { id, raw })
+    const parts = messagesWith({ oversize: 'compact', max_message_bytes: 1024 }, { id, raw })
     expect(Buffer.concat(parts.map(({ text }) => text)).toString()).toBe(raw)
   })
 
@@ -227,13 +228,13 @@ describe('an entry that is too large', () => {
   })
 
   test('writes nothing if the header alone leaves no room', () => {
-    const options = { hostname: 'h'.repeat(255), maxMessageBytes: 480 }
+    const options = { hostname: 'h'.repeat(255), max_message_bytes: 480 }
     expect(linesWith(options, [{ id, raw: large(9000) }]).bytes).toHaveLength(0)
   })
 
   test('in many parts takes no more memory than they need', () => {
     const out = new ByteWriter(256)
-    const frame = syslogFrame({ ...plain, hostname: 'h'.repeat(200), maxMessageBytes: 480 })
+    const frame = syslogFrame({ ...plain, hostname: 'h'.repeat(200), max_message_bytes: 480 })
     frame(runOf([{ id, raw: large(1_100_000) }]), 0, out, rawFormat)
     expect(out.length).toBeGreaterThan(4_000_000)
     expect(out.bytes.length).toBeLessThan(out.length * 1.02)
@@ -244,7 +245,7 @@ describe('an entry that is too large', () => {
       out.copy(Buffer.from('\n<13>1 forged\r\0\x1b '))
       out.copy(run.entries.raw(index))
     }
-    const options = { oversize: 'compact', maxMessageBytes: 2048 } as const
+    const options = { oversize: 'compact', max_message_bytes: 2048 } as const
     const { text } = whole(options, { id, raw: large(9000) }, padded)
     expect(text.toString()).toMatch(/^ <13>1 forged {4}\{.*auditferry_dropped.*\}$/)
   })
@@ -274,7 +275,7 @@ describe('any content of an entry', () => {
           ...plain,
           rfc: rfc,
           hostname: host || 'h',
-          appName: app || 'a',
+          app_name: app || 'a',
         })
         const run = runOf(given.map(([ownId]) => ({ id: ownId, raw: '{}' })))
         const { bytes, ends } = linesOf(run, frame, (_run, index, out) =>
@@ -314,19 +315,24 @@ describe('any content of an entry', () => {
     const escape = (text: string) =>
       text.replace(/[^ -~]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
     fc.assert(
-      fc.property(value, fc.boolean(), fc.integer({ min: 480, max: 700 }), (text, ascii, maxMessageBytes) => {
-        const json = JSON.stringify({ id, text })
-        const raw = ascii ? escape(json) : json
-        const frames = framesOf(Buffer.from(linesWith({ maxMessageBytes }, [{ id, raw }]).bytes))
-        const texts = frames.map((frame) => parse5424(frame).text)
-        expect(Math.max(...frames.map(({ length }) => length))).toBeLessThanOrEqual(maxMessageBytes)
-        expect(Buffer.concat(texts).toString()).toBe(raw)
-        for (const part of texts) {
-          expect(Buffer.from(part.toString()).equals(part)).toBe(true)
-          expect(part.toString()).toMatch(/^(?:[^\\]|\\u[0-9a-f]{4}|\\[^u])*$/)
-          expect(part.toString()).not.toMatch(/\\ud83d$/)
-        }
-      }),
+      fc.property(
+        value,
+        fc.boolean(),
+        fc.integer({ min: 480, max: 700 }),
+        (text, ascii, max_message_bytes) => {
+          const json = JSON.stringify({ id, text })
+          const raw = ascii ? escape(json) : json
+          const frames = framesOf(Buffer.from(linesWith({ max_message_bytes }, [{ id, raw }]).bytes))
+          const texts = frames.map((frame) => parse5424(frame).text)
+          expect(Math.max(...frames.map(({ length }) => length))).toBeLessThanOrEqual(max_message_bytes)
+          expect(Buffer.concat(texts).toString()).toBe(raw)
+          for (const part of texts) {
+            expect(Buffer.from(part.toString()).equals(part)).toBe(true)
+            expect(part.toString()).toMatch(/^(?:[^\\]|\\u[0-9a-f]{4}|\\[^u])*$/)
+            expect(part.toString()).not.toMatch(/\\ud83d$/)
+          }
+        },
+      ),
       numbers,
     )
   })
@@ -335,7 +341,7 @@ describe('any content of an entry', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 400, maxLength: 2000 }), (bytes) => {
         const printable = bytes.map((byte) => (byte < 32 ? 92 : byte))
-        const parts = messagesWith({ maxMessageBytes: 480 }, { id }, textFormat(printable))
+        const parts = messagesWith({ max_message_bytes: 480 }, { id }, textFormat(printable))
         expect(Buffer.concat(parts.map(({ text }) => text)).equals(Buffer.from(printable))).toBe(true)
       }),
       numbers,
