@@ -38,7 +38,6 @@ export interface ReplicaView {
 
 export interface ShardReport {
   readonly shard: number
-  readonly holder: string
   readonly ageMs: number
   readonly report: string
 }
@@ -198,7 +197,7 @@ export class Replicas {
     const { schema } = this.#options
     return this.#use((session) =>
       session.query<ShardReport>(
-        `SELECT shard, holder, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS "ageMs", report
+        `SELECT shard, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS "ageMs", report
          FROM ${schema}.shard_reports WHERE shard = ANY ($1::integer[])`,
         [shards],
       ),

@@ -5,7 +5,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import type { HttpReply } from '../../contracts/platform.ts'
 import type { StreamReporter } from '../../contracts/reporter.ts'
-import { Guard } from '../../core/abort.ts'
+import { orAborted } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import type { Secret } from '../../core/secret.ts'
@@ -203,11 +203,10 @@ export async function* readBody(
   deadline: Deadline,
 ): AsyncGenerator<Uint8Array> {
   const pieces = decoded(reply)[Symbol.asyncIterator]()
-  const guard = new Guard(deadline.signal)
   let total = 0
   try {
     for (;;) {
-      const step = await guard.run(pieces.next())
+      const step = await orAborted(pieces.next(), deadline.signal)
       if (step.done) return
       deadline.progress(step.value.length)
       total += step.value.length
@@ -225,7 +224,6 @@ export async function* readBody(
       throw new ConnectorError('bad_reply', "The API's answer cannot be decompressed", { cause: error })
     throw error
   } finally {
-    guard.close()
     // Closes the connection of an abandoned body; a stream that hangs must not block us.
     void pieces.return?.().catch(() => undefined)
   }
