@@ -74,11 +74,11 @@ export class SqliteJournal implements Journal {
   }
 
   async registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]) {
-    const { accounts, clock, db, keepKeysMs, pending, quarantine, transactions } = this.#core
+    const { accounts, clock, db, keepKeysMs, pending, quarantine, state, transactions } = this.#core
     const { log, startError } = this.#surroundings
     const land = () => {
       const registered = pending.writeRegistered(sinks, log)
-      if (workspaces) reportWorkspaces(db, workspaces, log)
+      if (workspaces) reportWorkspaces(db, state, workspaces, log)
       for (const [sink, { acknowledged }] of registered.sinks)
         if (!accounts.isCounted(sink)) accounts.begin(sink, acknowledged)
       quarantine.writeForgotten(clock.now() - keepKeysMs)
@@ -118,7 +118,7 @@ export class SqliteJournal implements Journal {
   async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
     const { pending, chunkStore, transactions } = this.#core
-    const { first, last } = pending.nextPending(sink, where)
+    const { first, last } = pending.next(sink, where, pending.lastSeq)
     return transactions.read(() => chunkStore.slice(first, last, limits))
   }
 
@@ -205,7 +205,7 @@ export class SqliteJournal implements Journal {
 
   async pending(sink: string, after: Seq | undefined) {
     const { accounts, pending, transactions } = this.#core
-    const acknowledged = pending.acknowledged(sink)
+    const { acknowledged } = pending.sink(sink)
     return transactions.read(() => accounts.pending(sink, acknowledged, after ?? acknowledged.position))
   }
 
