@@ -19,11 +19,8 @@ import type { Transaction } from './transactions.ts'
 /** Chunks whose sizes are looked up at once. */
 const LOOK_AHEAD = 256
 
-interface ChunkRow {
-  first: number
-  last: number
+interface ChunkRow extends ChunkSize {
   source: number
-  payload: number
   appendedAt: number
   checksum: number
   onlySink: string | null

@@ -317,9 +317,8 @@ export class Totals {
          (SELECT count(*) FROM ${schema}.findings WHERE shard = $1) AS findings`,
       [shard],
     )
-    this.add(sums ?? {}, () => [])
     const last = await lastFindings(queries, core)
-    this.add({}, () => findingsOf(core, last))
+    this.add(sums ?? {}, () => findingsOf(core, last))
   }
 
   add(

@@ -22,7 +22,7 @@ export class Totals {
   constructor(core: Core) {
     this.#quarantine = core.quarantine
     const last = core.db.prepare<[number], FindingRow>(
-      'SELECT source, kind, entry_id, at, found_at FROM findings ORDER BY id DESC LIMIT ?',
+      'SELECT source, kind, entry_id AS entryId, at AS entryUs, found_at AS foundAt FROM findings ORDER BY id DESC LIMIT ?',
     )
     this.#lastOnDisk = () =>
       core.transactions.read(() => last.all(LAST_FINDINGS).map((row) => findingOf(core.streams, row)))
@@ -44,20 +44,13 @@ export class Totals {
   }
 }
 
-interface FindingRow {
+type FindingRow = Pick<FindingRecord, 'kind' | 'foundAt'> & {
   source: number
-  kind: FindingRecord['kind']
-  entry_id: Buffer
-  at: number | null
-  found_at: number
+  entryId: Buffer
+  entryUs: number | null
 }
 
-function findingOf(streams: Streams, { source, kind, entry_id, at, found_at }: FindingRow): FindingRecord {
-  return {
-    stream: streams.stream(source),
-    kind,
-    entryId: entry_id.toString(),
-    entryUs: at ?? undefined,
-    foundAt: found_at,
-  }
+function findingOf(streams: Streams, { source, entryId, entryUs, ...row }: FindingRow): FindingRecord {
+  const stream = streams.stream(source)
+  return { ...row, stream, entryId: entryId.toString(), entryUs: entryUs ?? undefined }
 }
