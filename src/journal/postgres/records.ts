@@ -335,14 +335,18 @@ export class Totals {
   }
 }
 
-type FindingRow = Omit<FindingRecord, 'stream' | 'entryId'> & { source: number; id: Buffer }
+type FindingRow = Omit<FindingRecord, 'stream' | 'entryId'> & { source: number; entryId: Buffer }
 
 const lastFindings = ({ query }: Queries, { shard, schema }: Core) =>
   query<FindingRow>(
-    `SELECT stream AS source, kind, entry_id AS id, at AS "entryUs", found_at AS "foundAt" FROM ${schema}.findings
+    `SELECT stream AS source, kind, entry_id AS "entryId", at AS "entryUs", found_at AS "foundAt" FROM ${schema}.findings
      WHERE shard = $1 ORDER BY id DESC LIMIT ${LAST_FINDINGS}`,
     [shard],
   )
 
 const findingsOf = ({ streams }: Core, rows: readonly FindingRow[]): FindingRecord[] =>
-  rows.map(({ source, id, ...row }) => ({ ...row, stream: streams.stream(source), entryId: id.toString() }))
+  rows.map(({ source, ...row }) => ({
+    ...row,
+    stream: streams.stream(source),
+    entryId: row.entryId.toString(),
+  }))
