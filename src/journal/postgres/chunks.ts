@@ -11,9 +11,8 @@ import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts
 import type { Address } from '../rules/chunk.ts'
 import type { ChunkSize } from '../rules/pruning.ts'
 import { BatchBuilder, chunksOf } from '../rules/slicing.ts'
-import type { StreamIds } from '../rules/streams.ts'
 import type { Queries } from './connection.ts'
-import type { Pending } from './pending.ts'
+import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
 /** Chunks whose sizes are looked up at once. */
@@ -31,13 +30,8 @@ interface ChunkRow extends ChunkSize {
   slab: Buffer
 }
 
-interface ChunkStoreOptions {
-  readonly shard: number
-  readonly schema: string
-  readonly where: string
+interface ChunkStoreOptions extends Pick<Core, 'shard' | 'schema' | 'where' | 'streams' | 'pending'> {
   readonly incarnation: string
-  readonly streams: StreamIds
-  readonly pending: Pending
 }
 
 export class ChunkStore {

@@ -1,21 +1,16 @@
 // What the replicas of one schema share beside the journals: which live, which holds a shard, the
 // shard of each workspace, the reports of the shards, and questions for a shard of another replica.
 import { within } from '../../core/clock.ts'
-import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { newAssignments } from './assignment.ts'
 import type { ShardsByWorkspace } from './assignment.ts'
 import { Connection, beginning, unavailable } from './connection.ts'
 import type { PostgresSettings, Session } from './connection.ts'
+import type { LeaseOptions } from './lease.ts'
 import { assertPlainName, assertSchema } from './schema.ts'
 
-export interface ReplicasOptions {
+export interface ReplicasOptions extends Omit<LeaseOptions, 'connection' | 'log'> {
   readonly settings: PostgresSettings
-  readonly schema: string
-  /** names this process, and no other one before or after it */
-  readonly holder: string
-  readonly termMs: number
-  readonly clock: Clock
 }
 
 interface ShardRow {

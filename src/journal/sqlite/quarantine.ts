@@ -16,22 +16,18 @@ interface Chosen {
 export class Quarantine {
   readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepareQuarantine>
-  #stored: Amount
+  /** what is stored now */
+  stored: Amount
 
   constructor(db: Database, streams: Streams) {
     this.#streams = streams
     this.#statements = prepareQuarantine(db)
-    this.#stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
+    this.stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
   }
 
   /** Call inside a transaction. Elements dropped before `before` (epoch ms) become unknown. */
   writeForgotten(before: number): void {
     this.#statements.forget.run(-before)
-  }
-
-  /** What is stored now. */
-  get stored(): Amount {
-    return this.#stored
   }
 
   list({ ids, limit = -1, after = 0 }: QuarantineQuery): QuarantineRecord[] {
@@ -59,7 +55,7 @@ export class Quarantine {
   }
 
   applyKept({ count, bytes }: Amount): void {
-    this.#stored = { count: this.#stored.count + count, bytes: this.#stored.bytes + bytes }
+    this.stored = { count: this.stored.count + count, bytes: this.stored.bytes + bytes }
   }
 
   /** Call inside a transaction. Keeps a record of each, or the next read would store it again. */

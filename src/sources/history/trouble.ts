@@ -251,10 +251,7 @@ function stillTrouble(
       cursor.troubles = others
       options.log.error(
         'A span of the history was unreadable for 14 days and is no longer retried: its events may be missing. Once the API can read it: auditferry backfill',
-        {
-          from: secondText(trouble.from),
-          to: secondText(trouble.to),
-        },
+        { from: secondText(trouble.from), to: secondText(trouble.to) },
       )
     }
   }

@@ -72,9 +72,7 @@ export async function switchesUnit(
   cursor.unitDoubtAt = now + UNIT_CHECK_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, priority))) return false
-  options.log.info('The history API uses another unit of time than assumed; reading again', {
-    unit,
-  })
+  options.log.info('The history API uses another unit of time than assumed; reading again', { unit })
   cursor.unit = unit
   cursor.unitSure = true
   restart(cursor, now)
