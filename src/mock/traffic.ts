@@ -84,7 +84,6 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
 
 type Content = Pick<Entry, 'id' | 'atUs' | 'type' | 'defect' | 'about'>
 
-/** The bytes of a generated entry. */
 function compose(
   seed: number,
   { domain, exotic }: Settings,

@@ -133,7 +133,6 @@ export class Workspace {
     if (entry) entry.purged = true
   }
 
-  /** The entry `id` and all before it. */
   purgeThrough(id: string): void {
     const entry = this.ledger.find(id)
     if (entry) this.ledger.purgeBefore(entry.atUs + 1)
@@ -175,7 +174,6 @@ export class Workspace {
     return [...this.ledger.entries]
   }
 
-  /** Names what one key has in one area. */
   slotOf(area: Area, key: Key): string {
     return `${area} ${this.keys.indexOf(key)}`
   }

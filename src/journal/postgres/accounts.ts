@@ -13,7 +13,6 @@ import type { Transaction } from './transactions.ts'
 /** Chunks of one step: only their times are read, 8 bytes per entry. */
 const STEP_CHUNKS = 64
 
-/** What to add to the accounts of a sink, a source and a day. */
 export interface AccountChange {
   readonly sink: string
   readonly source: number

@@ -121,8 +121,6 @@ async function writeAhead(
     )
 }
 
-// In-flight records.
-
 export async function writeInFlight(
   { query }: Transaction,
   { shard, schema, pending }: Core,

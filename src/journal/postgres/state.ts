@@ -52,7 +52,6 @@ async function valueOf(
   return row?.value
 }
 
-/** Drops, then puts. */
 export async function writeState(
   { query }: Transaction,
   { shard, schema }: Tables,

@@ -45,7 +45,6 @@ export function prepareAppend(db: Database) {
   }
 }
 
-/** Splits entries into chunks and puts them at the journal's end, after `lastSeq`. */
 export function putChunks({ chunkStore }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
   const puts: Put[] = []
   for (const chunk of chunksOf(entries))

@@ -98,7 +98,6 @@ export class Transactions {
     }
   }
 
-  /** Restarts the running transaction. */
   restart(): void {
     this.#rollback.run()
     this.#begin.run()

@@ -70,7 +70,6 @@ class GroupReader {
     yield* this.#groups()
   }
 
-  /** The complete elements of a body that has failed. */
   *completeElements(): Generator<Group> {
     try {
       this.#pushBuffered()

@@ -47,7 +47,6 @@ const advices: Partial<Record<ErrorCode, string>> = {
   too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
-/** For an answer that is no success. */
 export function codeOfStatus(status: number): ErrorCode {
   const code = codes[status]
   if (code) return code
@@ -150,7 +149,6 @@ export function isUnreadable(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
 
-/** The same error, with the next action. */
 export function withNextStep(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })

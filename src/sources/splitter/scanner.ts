@@ -235,11 +235,9 @@ const ARRAY = 0
 const OBJECT = 1
 
 class Levels {
-  /** number of open containers */
   depth = 0
   #kinds = new Uint8Array(1024)
 
-  /** Whether the innermost container is an object. */
   get inObject(): boolean {
     return this.#kinds[this.depth - 1] === OBJECT
   }

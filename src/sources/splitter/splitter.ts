@@ -35,7 +35,6 @@ export interface SplitterOptions extends EntryLimits {
 /** Limits of an entry, independent of the names of its keys. */
 export type SplitterLimits = Pick<EntryLimits, 'maxDepth' | 'maxEntryBytes'>
 
-/** For the entries of an array. */
 export function openSplitter(options: SplitterOptions): Splitter {
   return new Splitter({ kind: 'array', key: options.arrayKey }, options)
 }
@@ -127,7 +126,6 @@ export class Splitter {
     }
   }
 
-  /** Start of the bytes that are still needed. */
   #neededFrom(): number {
     if (this.#groupStart !== NONE) return this.#groupStart
     const { marks } = this.#elements

@@ -17,7 +17,6 @@ const ENVELOPE_DEPTH = 4
 const MAX_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
-/** An element that is not a valid project. */
 interface Malformed {
   /** undefined: no readable id, so the project is unknown */
   readonly id: string | undefined

@@ -26,7 +26,6 @@ interface Subject {
   readonly raw: Uint8Array | undefined
 }
 
-/** Collects records until they are taken as one part. */
 export class Records {
   readonly #out = new ByteWriter()
   #columns: number[] = []
@@ -77,7 +76,6 @@ export class Records {
     this.#times.push(us)
   }
 
-  /** All records so far; empties the collection. */
   take(): Entries {
     if (this.count === 0) return Entries.none
     const bytes = new Uint8Array(this.#out.view())
