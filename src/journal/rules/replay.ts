@@ -6,9 +6,8 @@ import { isSameStream } from '../../contracts/source.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Seq, SequenceRange } from '../../core/sequence.ts'
 import { DAY_US, epochDay } from '../../core/time.ts'
-import type { Acknowledged } from './acknowledgement.ts'
+import type { Acknowledged, PendingEntries, SinkState } from './acknowledgement.ts'
 import { payloadBytes } from './chunk.ts'
-import type { PendingEntries, SinkState } from './pending.ts'
 import type { ChunkSize } from './pruning.ts'
 
 /** Bounds of a step. */

@@ -5,10 +5,8 @@ import type { InFlight, SinkPosition } from '../../contracts/journal.ts'
 import type { Amount } from '../../contracts/records.ts'
 import type { Log } from '../../core/log.ts'
 import type { Seq, SequenceRange } from '../../core/sequence.ts'
-import { aheadCount, withAcked } from '../rules/acknowledgement.ts'
-import type { Acknowledged } from '../rules/acknowledgement.ts'
-import { PendingEntries } from '../rules/pending.ts'
-import type { Released, SinkState } from '../rules/pending.ts'
+import { PendingEntries, aheadCount, withAcked } from '../rules/acknowledgement.ts'
+import type { Acknowledged, Released, SinkState } from '../rules/acknowledgement.ts'
 import { logLeftSink, logNewSink, logReturnedSink } from '../rules/streams.ts'
 
 interface SinkRow {
