@@ -172,7 +172,7 @@ export function openMock(options: MockOptions): Mock {
     answer,
     transport: transportOf(answer, state.clock),
     requests: state.records,
-    entries: (name) => current(name).entries(),
+    entries: (name) => [...current(name).ledger.entries],
     history: (name) => historyOf(current(name), serverNow(state)),
     add: (entry = {}, name) => current(name).add(entry, serverNow(state)),
     purge: (ids, name) => {

@@ -1,7 +1,7 @@
 // One workspace of the mock: its keys, its entries, its people's traffic and its vault.
 import { DAY_MS, HOUR_MS } from '../core/time.ts'
 import { Entry, Ledger } from './entry.ts'
-import type { MockEntry, View } from './entry.ts'
+import type { View } from './entry.ts'
 import { fateOf } from './faults.ts'
 import type { FaultPlans } from './faults.ts'
 import type { Completion } from './history-event.ts'
@@ -168,10 +168,6 @@ export class Workspace {
     const anchor = this.ledger.find(id)
     if (!anchor || anchor.purged || anchor.visibleAt > view.now) return undefined
     return this.ledger.pageFrom(anchor, isInclusive, take, view)
-  }
-
-  entries(): MockEntry[] {
-    return [...this.ledger.entries]
   }
 
   slotOf(area: Area, key: Key): string {
