@@ -146,8 +146,6 @@ export async function inFlightOf(
   )
 }
 
-// Registration: which sinks there are, and where each continues.
-
 interface SinkRow {
   readonly name: string
   readonly position: Seq

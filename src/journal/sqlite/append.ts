@@ -147,9 +147,6 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   return { ...appended, last: pending.lastSeq }
 }
 
-// Data that fills the journal's file to its bound and stays until an operator removes it, and the
-// commands for that.
-
 /** From this fraction of the file on, dead letters and quarantine are named as the cause. */
 const SET_ASIDE_SHARE = 0.25
 

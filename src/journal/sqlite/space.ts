@@ -285,8 +285,6 @@ export function largestFileBytes(): number {
   }
 }
 
-// Messages for a journal that cannot grow: the cause, the remedy, and the path; sizes for people.
-
 /** The remedy, in the imperative. `needsStart`: it works only after a restart. */
 interface Remedy {
   readonly what: string

@@ -123,8 +123,6 @@ export class BodySample {
   }
 }
 
-// Buffers a body until it is complete, up to a bound.
-
 /**
  * Undefined if it is larger than `maxBytes`. With a `sample`, which sees every byte, it is still
  * read to its end; without one the rest is not read.

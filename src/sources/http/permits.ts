@@ -91,8 +91,6 @@ async function acquireAll(
   throw refused.reason
 }
 
-// A permit of the limiter of the request's key: a waiting request checks whether the key changed.
-
 const ROTATED = new Error('the key is another one')
 
 interface PermitRequest {

@@ -126,8 +126,6 @@ export function checkType(ask: RequestInfo, reply: HttpReply): void {
   )
 }
 
-// What a failed answer proves about the request: gone, unreadable, or perhaps too much at once.
-
 /**
  * True if the answer may have been too large for a proxy, or for the server itself. It may equally
  * be an outage, so it proves nothing about the content. `begun`: its head had arrived.

@@ -226,8 +226,6 @@ function badReply(message: string): ConnectorError {
   return new ConnectorError('bad_reply', message)
 }
 
-// The open containers, nested: one byte per level.
-
 /** One byte each: at most 4 MiB. */
 const MAX_LEVELS = 1 << 22
 

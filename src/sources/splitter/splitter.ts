@@ -247,8 +247,6 @@ function countLineBreaks(bytes: Uint8Array, start: number, end: number): number 
   return count
 }
 
-// A body with a single entry, or none, split by the same code as a page.
-
 interface SplitOneOptions extends EntryLimits {
   /**
    * the entry may be under this key, as `earliest` answers; `search` and `latest` may or may not do

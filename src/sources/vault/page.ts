@@ -115,8 +115,6 @@ function countAt(block: Uint8Array, key: string): number | undefined {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
 }
 
-// How a page of the project list is requested, in which size, and what an error means.
-
 /** The largest page (spec §4.3), and the smaller sizes for answers that are too large. */
 const PAGE_SIZES = [100, 25, 5, 1] as const
 export const [LARGEST_PAGE] = PAGE_SIZES

@@ -158,8 +158,6 @@ function recordId({ workspace, projectId, raw }: Subject, change: Change, ordina
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-// When projects were seen, by the server's clock, and what is new since the last complete pass.
-
 /** A server without a `Date` header may be this far behind our clock. */
 const CLOCK_MARGIN_US = 600_000_000
 
