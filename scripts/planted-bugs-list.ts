@@ -170,7 +170,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         file: 'src/journal/sqlite/append.ts',
         find: '  if (pending.bytes < maxBytes) return\n',
         replace: `  if (pending.bytes < maxBytes) return
-  for (const name of pending.names) {
+  for (const name of pending.sinks.keys()) {
     const range = { first: 1, last: pending.lastSeq }
     pending.applyAck(name, pending.writeAck(name, range), { count: 0, bytes: 0 })
   }

@@ -56,30 +56,6 @@ export function untilAborted(signal: AbortSignal): Promise<undefined> {
   })
 }
 
-/** As `orAborted`, with one listener for many sequential pieces of work. `close` removes it. */
-export class Guard {
-  readonly #signal: AbortSignal
-  #reject: ((reason: Error) => void) | undefined
-  readonly #abort = () => this.#reject?.(this.#signal.reason as Error)
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal
-    signal.addEventListener('abort', this.#abort, { once: true })
-  }
-
-  run<T>(work: Promise<T>): Promise<T> {
-    if (this.#signal.aborted) return orAborted(work, this.#signal)
-    return new Promise((resolve, reject) => {
-      this.#reject = reject
-      work.then(resolve, reject)
-    })
-  }
-
-  close(): void {
-    this.#signal.removeEventListener('abort', this.#abort)
-  }
-}
-
 // Splits long work into turns, so that probes and signals are handled in between.
 
 /** Await between pieces of work: yields every `turnMs`. Throws ConnectorError `aborted`. */

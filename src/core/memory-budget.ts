@@ -202,20 +202,10 @@ export class MemoryBudget {
   }
 }
 
-export interface MemoryBudgets {
-  /** around the others: counts all memory of the process (invariant 4) */
-  readonly all: MemoryBudget
-  readonly reading: MemoryBudget
-  /** the part of that for answers that may stream for hours */
-  readonly long: MemoryBudget
-  /** the part of that for jobs */
-  readonly jobs: MemoryBudget
-  /** The part of one sink. */
-  readonly forSink: () => MemoryBudget
-}
+export type MemoryBudgets = ReturnType<typeof openMemoryBudgets>
 
-/** The budget of a process with this many sinks. */
-export function openMemoryBudgets(sinks: number): MemoryBudgets {
+/** `all` is around the others, and counts all memory of the process (invariant 4). */
+export function openMemoryBudgets(sinks: number) {
   const all = new MemoryBudget(READING_BYTES + SINKS_BYTES)
   const reading = new MemoryBudget(READING_BYTES, all)
   const large = new MemoryBudget(LARGE_BYTES, reading)

@@ -57,7 +57,6 @@ export class Secret {
     this.#source = source
   }
 
-  /** True if the secret comes from a source that may change later. */
   get mayChange(): boolean {
     return this.#reread !== undefined
   }
@@ -135,7 +134,6 @@ export class SecretLook {
     return this.#take(false)
   }
 
-  /** The values that a request uses now. */
   get values(): readonly string[] {
     return this.#secrets.map((secret) => secret.reveal())
   }

@@ -86,23 +86,11 @@ const weighted: readonly (readonly [type: string, weight: number])[] = [
   ['system:rotate_internal_index', 1],
 ]
 
-export const types: readonly string[] = weighted.map(([type]) => type)
-
 /** @internal for tests */
-export const documentedTypes: readonly string[] = types.slice(0, -3)
+export const documentedTypes: readonly string[] = weighted.slice(0, -3).map(([type]) => type)
 
-const totals = new Float64Array(types.length)
-const whole = weighted.reduce((total, [, weight], i) => (totals[i] = total + weight), 0)
+/** Each type as often as its weight says. */
+const lots = weighted.flatMap(([type, weight]) => Array<string>(weight).fill(type))
 
-/** Index in `types` of the type for `chance` in [0, 1). */
-export function drawType(chance: number): number {
-  const aim = chance * whole
-  let low = 0
-  let high = types.length - 1
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((totals[middle] ?? 0) > aim) high = middle
-    else low = middle + 1
-  }
-  return low
-}
+/** The type for `chance` in [0, 1). */
+export const drawType = (chance: number): string => lots[Math.floor(chance * lots.length)] ?? ''

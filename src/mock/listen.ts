@@ -20,7 +20,6 @@ interface ListenOptions {
 
 export interface Listening {
   readonly url: string
-  /** Ends open connections too. */
   close(): Promise<void>
 }
 

@@ -1,7 +1,7 @@
 // The activity of a workspace's people, by minute and seed: polling never changes it.
 import { ByteWriter } from '../core/bytes.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../core/time.ts'
-import { drawType, types } from './catalogue.ts'
+import { drawType } from './catalogue.ts'
 import { Entry } from './entry.ts'
 import type { Fate } from './faults.ts'
 import { actorOf, dataOf, drawPerson, PEOPLE, userOf } from './people.ts'
@@ -84,7 +84,6 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
 
 type Content = Pick<Entry, 'id' | 'atUs' | 'type' | 'defect' | 'about'>
 
-/** The bytes of a generated entry. */
 function compose(
   seed: number,
   { domain, exotic }: Settings,
@@ -118,7 +117,7 @@ export function openTraffic(settings: TrafficSettings): Traffic {
   const users: string[] = []
 
   const entryOf = (number: number, { atUs, person }: Draft): Entry => {
-    const type = types[drawType(chanceOf(typeSeed, number))] ?? ''
+    const type = drawType(chanceOf(typeSeed, number))
     const user = (users[person] ??= userOf(person, domain))
     const fate = settings.fate(number, Math.floor(atUs / 1000))
     const make = (entry: Entry) => compose(mix(entrySeed, number), settings, person, entry, settings.sizes())
@@ -166,7 +165,7 @@ export function prepareBacklog(
   return Array.from({ length: count }, (_, number) => {
     const chance = chanceOf(own, number)
     const person = Math.floor(chance * PEOPLE)
-    const type = types[drawType(chanceOf(own ^ 1, number))] ?? ''
+    const type = drawType(chanceOf(own ^ 1, number))
     const atUs = Math.floor(sinceMs * 1000 + (number + chance) * stepUs)
     const content = { id: ids(number), atUs, type, defect: undefined, about: undefined }
     writer.copy(compose(mix(own, number), settings, person, content, { depth: 0, hugeBytes: 0 }))

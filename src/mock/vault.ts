@@ -1,4 +1,5 @@
 // The vault area (spec §4.3). Paths and bodies that the specification leaves open are our choice.
+import { z } from 'zod'
 import { vaultFields, vaultPaths } from '../core/api.ts'
 import { inMemory, json, replyOf } from './answer.ts'
 import type { Reply } from './answer.ts'
@@ -24,54 +25,43 @@ function succeeded({ switches }: Call, value: unknown, status = Number(switches.
 
 // Query parameters, parsed strictly. An empty parameter counts as omitted.
 
-const WRONG = Symbol('an invalid value')
-type Reader<T> = (text: string | undefined) => T | typeof WRONG
-
-const integer =
-  (least: number, most: number, usual: number): Reader<number> =>
-  (text) => {
-    if (text === undefined) return usual
-    return /^\d{1,9}$/.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : WRONG
-  }
+const integer = (least: number, most: number, usual: number) =>
+  z
+    .string()
+    .refine((text) => /^\d{1,9}$/.test(text) && Number(text) >= least && Number(text) <= most)
+    .transform(Number)
+    .default(usual)
 
 /** UTC epoch seconds, int64 (spec §4.3). */
-const seconds: Reader<number | undefined> = (text) => {
-  if (text === undefined) return undefined
-  const fits = /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)
-  return fits ? Number(text) : WRONG
-}
+const seconds = z
+  .string()
+  .refine((text) => /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text))
+  .transform(Number)
+  .optional()
 
 /** The first one by default. */
-const oneOf =
-  <T extends string>(...words: readonly T[]): Reader<T> =>
-  (text) =>
-    words.find((word) => text === undefined || word === text) ?? WRONG
+const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words).default(words[0])
 
-const flag: Reader<boolean | undefined> = (text) =>
-  text === undefined ? undefined : text === 'true' || text === 'false' ? text === 'true' : WRONG
+const flag = z
+  .enum(['true', 'false'])
+  .transform((text) => text === 'true')
+  .optional()
 
 /** At most 256 characters, counted as code points. */
-const text: Reader<string | undefined> = (value) =>
-  value !== undefined && Array.from(value).length > 256 ? WRONG : value
-
-type Values<R extends Record<string, Reader<unknown>>> = {
-  readonly [N in keyof R]: R[N] extends Reader<infer T> ? T : never
-}
+const text = z
+  .string()
+  .refine((value) => Array.from(value).length <= 256)
+  .optional()
 
 /** Undefined if one of the values is invalid. `names`: parameters whose names differ. */
-function read<R extends Record<string, Reader<unknown>>>(
+function read<Shape extends z.ZodRawShape>(
   { query }: Call,
-  readers: R,
+  shape: Shape,
   names: Readonly<Record<string, string>> = {},
-): Values<R> | undefined {
-  const values = Object.entries(readers).map(
-    ([name, reader]) => [name, reader(query.get(names[name] ?? name) || undefined)] as const,
-  )
-  if (values.some(([, value]) => value === WRONG)) return undefined
-  return Object.fromEntries(values) as Values<R>
+) {
+  const given = Object.keys(shape).map((name) => [name, query.get(names[name] ?? name) || undefined])
+  return z.object(shape).safeParse(Object.fromEntries(given)).data
 }
-
-// What both listings do: filter by text and time, and sort in a total order.
 
 function contains(name: string, part: string | undefined): boolean {
   return part === undefined || name.toLowerCase().includes(part.toLowerCase())

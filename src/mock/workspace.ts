@@ -1,7 +1,7 @@
 // One workspace of the mock: its keys, its entries, its people's traffic and its vault.
 import { DAY_MS, HOUR_MS } from '../core/time.ts'
 import { Entry, Ledger } from './entry.ts'
-import type { MockEntry, View } from './entry.ts'
+import type { View } from './entry.ts'
 import { fateOf } from './faults.ts'
 import type { FaultPlans } from './faults.ts'
 import type { Completion } from './history-event.ts'
@@ -133,7 +133,6 @@ export class Workspace {
     if (entry) entry.purged = true
   }
 
-  /** The entry `id` and all before it. */
   purgeThrough(id: string): void {
     const entry = this.ledger.find(id)
     if (entry) this.ledger.purgeBefore(entry.atUs + 1)
@@ -171,11 +170,6 @@ export class Workspace {
     return this.ledger.pageFrom(anchor, isInclusive, take, view)
   }
 
-  entries(): MockEntry[] {
-    return [...this.ledger.entries]
-  }
-
-  /** Names what one key has in one area. */
   slotOf(area: Area, key: Key): string {
     return `${area} ${this.keys.indexOf(key)}`
   }

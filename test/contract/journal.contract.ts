@@ -319,9 +319,10 @@ export function journalContract(name: string, newShard: () => Promise<JournalSha
           ...{ stream: audit, kind: 'foreign_fetch', entryId: uuid(3), foundAt: clock.nowMs },
           entryUs: spec(3).at,
         })
-        expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([uuid(3), uuid(2)])
         await journal.append(part([spec(5)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
         expect(journal.stats().lastFindings[0]).toMatchObject({ entryId: uuid(5), entryUs: spec(5).at })
+        await journal.append(part([spec(4)], { findings: [{ kind: 'foreign_fetch', index: 0 }] }))
+        expect(journal.stats().lastFindings.map(({ entryId }) => entryId)).toEqual([4, 5, 3, 2].map(uuid))
       })
 
       it('an element that was quarantined before, or earlier in its page chunk, is known, also after it was dropped', async () => {

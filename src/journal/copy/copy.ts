@@ -111,7 +111,6 @@ async function allOf<T extends Exclude<Table, 'chunks'>>(source: Tables, table: 
   return all
 }
 
-/** With the shards that have an entry of that name. */
 async function stateNamesOf(source: Tables): Promise<ReadonlyMap<string, readonly number[]>> {
   const names = new Map<string, number[]>()
   for await (const page of source.rows('state'))
@@ -187,8 +186,6 @@ async function refuseSplitBatches({ source }: CopyOptions, { renumbering, target
       )
 }
 
-// Table after table.
-
 /** Chunks that are read at once. */
 const CHUNKS = 256
 const CHUNK_BYTES = 8 * 1024 * 1024
@@ -247,7 +244,6 @@ class Copy {
     )
   }
 
-  /** The rows of the target. */
   #pages(table: Table): AsyncIterable<readonly Rows[Table][]> {
     switch (table) {
       case 'streams':

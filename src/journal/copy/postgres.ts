@@ -10,8 +10,18 @@ import { acquireLease } from '../postgres/lease.ts'
 import type { Lease } from '../postgres/lease.ts'
 import { assertPlainName, assertSchema } from '../postgres/schema.ts'
 import { UNFINISHED_COPY } from '../rules/state.ts'
-import { tables } from './tables.ts'
-import type { Beginning, ChunkPlace, Rows, Table, Tables, TargetTables, Value } from './tables.ts'
+import { chunkPlaces, pagesOf, tables } from './tables.ts'
+import type {
+  Beginning,
+  ChunkPlace,
+  KeyedRow,
+  Rows,
+  Table,
+  TableOptions,
+  Tables,
+  TargetTables,
+  Value,
+} from './tables.ts'
 import type { ShardNumbers } from './renumbering.ts'
 
 export interface PostgresTablesOptions {
@@ -130,35 +140,23 @@ class PostgresTables implements TargetTables {
   }
 
   async *rows<T extends Table>(table: T) {
-    const { columns, order, pageRows } = tables[table]
+    for await (const page of this.#pages(table, tables[table])) yield page.map((row) => rowOf(row, table))
+  }
+
+  chunkPlaces() {
+    return this.#pages('chunks', chunkPlaces) as AsyncIterable<readonly ChunkPlace[]>
+  }
+
+  #pages(table: Table, { columns, order, pageRows }: TableOptions) {
     const selected = columns.map((column) => `${columnName(column)} AS "${column}"`)
     const keys = order.map((name, i) => `"${name}" AS "key ${i}"`)
     const list = order.map((name) => `"${name}"`).join(', ')
     const from = `SELECT ${[...selected, ...keys].join(', ')} FROM ${this.#parts.schema}.${table}`
     const by = `ORDER BY ${list} LIMIT ${pageRows}`
     const values = order.map((_, i) => `$${i + 1}`).join(', ')
-    let page = await this.#all<Readonly<Record<string, Value>>>(`${from} ${by}`)
-    while (page.length > 0) {
-      yield page.map((row) => rowOf(row, table))
-      const after = order.map((_, i) => page.at(-1)?.[`key ${i}`])
-      page = await this.#all(`${from} WHERE (${list}) > (${values}) ${by}`, after)
-    }
-  }
-
-  async *chunkPlaces() {
-    const pageRows = 10_000
-    let page: ChunkPlace[]
-    let after: readonly number[] = [-1, 0]
-    do {
-      page = await this.#all<ChunkPlace>(
-        `SELECT shard, first, last, stream, payload FROM ${this.#parts.schema}.chunks
-         WHERE (shard, first) > ($1, $2) ORDER BY shard, first LIMIT ${pageRows}`,
-        after,
-      )
-      if (page.length > 0) yield page
-      const last = page.at(-1)
-      after = [last?.shard ?? 0, last?.first ?? 0]
-    } while (page.length === pageRows)
+    return pagesOf((after) =>
+      this.#all<KeyedRow>(`${from} ${after ? `WHERE (${list}) > (${values})` : ''} ${by}`, after),
+    )
   }
 
   chunks(from: ChunkPlace, to: ChunkPlace) {

@@ -68,7 +68,6 @@ export class Renumbering {
     }
   }
 
-  /** Of a target shard, so far. */
   lastSeq(to: number): Seq {
     return this.#last.get(to) ?? this.#begin
   }

@@ -7,8 +7,17 @@ import type { Log } from '../../core/log.ts'
 import { UNFINISHED_COPY } from '../rules/state.ts'
 import { closeDatabase, translate } from '../sqlite/database.ts'
 import { openTables } from '../sqlite/open.ts'
-import { tables } from './tables.ts'
-import type { ChunkPlace, Rows, Table, Tables, TargetTables, Value } from './tables.ts'
+import { chunkPlaces, pagesOf, tables } from './tables.ts'
+import type {
+  ChunkPlace,
+  KeyedRow,
+  Rows,
+  Table,
+  TableOptions,
+  Tables,
+  TargetTables,
+  Value,
+} from './tables.ts'
 
 interface SqliteTablesOptions {
   readonly path: string
@@ -93,7 +102,14 @@ class SqliteTables implements TargetTables {
   }
 
   async *rows<T extends Table>(table: T) {
-    const { columns, order, pageRows } = tables[table]
+    for await (const page of this.#pages(table, tables[table])) yield page.map(withoutKeys) as Rows[T][]
+  }
+
+  chunkPlaces() {
+    return this.#pages('chunks', chunkPlaces) as AsyncIterable<readonly ChunkPlace[]>
+  }
+
+  #pages(table: Table, { columns, order, pageRows }: TableOptions) {
     const names = order.filter((column) => column !== 'shard')
     const selected = columns.map(
       (column) => `${expressions[`${table} ${column}`] ?? columnName(column)} AS "${column}"`,
@@ -102,27 +118,10 @@ class SqliteTables implements TargetTables {
     const list = names.map(columnName).join(', ')
     const from = `SELECT ${[...selected, ...keys].join(', ')} FROM ${tableName(table)}`
     const by = `ORDER BY ${list} LIMIT ${pageRows}`
-    let page = this.#all<Rows[T]>(`${from} ${by}`)
-    while (page.length > 0) {
-      yield page.map(withoutKeys)
-      const last = page.at(-1) as unknown as Readonly<Record<string, Value>>
-      const after = names.map((_, i) => last[`key ${i}`] ?? null)
-      page = this.#all<Rows[T]>(`${from} WHERE (${list}) > (${names.map(() => '?').join(', ')}) ${by}`, after)
-    }
-  }
-
-  async *chunkPlaces() {
-    const pageRows = 10_000
-    let after = -1
-    for (;;) {
-      const page = this.#all<ChunkPlace>(
-        `SELECT 1 AS shard, first, last, source AS stream, payload FROM chunks WHERE first > ? ORDER BY first LIMIT ${pageRows}`,
-        [after],
-      )
-      if (page.length > 0) yield page
-      after = page.at(-1)?.first ?? Infinity
-      if (page.length < pageRows) return
-    }
+    const values = names.map(() => '?').join(', ')
+    return pagesOf(async (after) =>
+      this.#all<KeyedRow>(`${from} ${after ? `WHERE (${list}) > (${values})` : ''} ${by}`, after),
+    )
   }
 
   async chunks(from: ChunkPlace, to: ChunkPlace) {
@@ -190,9 +189,8 @@ class SqliteTables implements TargetTables {
 /** The engine's own state entries are not counted. */
 const ours = (table: Table) => (table === 'state' ? "WHERE name NOT GLOB 'journal.*'" : '')
 
-function withoutKeys<Row>(row: Row): Row {
-  return Object.fromEntries(Object.entries(row as object).filter(([name]) => !name.startsWith('key '))) as Row
-}
+const withoutKeys = (row: KeyedRow): KeyedRow =>
+  Object.fromEntries(Object.entries(row).filter(([name]) => !name.startsWith('key ')))
 
 /** `kept_at` below 0: dropped at that time. */
 function valueOf(row: Readonly<Record<string, Value>>, table: Table, column: string): Value {

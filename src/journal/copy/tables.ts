@@ -46,7 +46,7 @@ export interface Rows {
 
 export type Table = keyof Rows
 
-interface TableOptions {
+export interface TableOptions {
   readonly columns: readonly string[]
   /** unique, and has an index: in this order rows are read and written */
   readonly order: readonly string[]
@@ -90,6 +90,22 @@ export const tables: Readonly<Record<Table, TableOptions>> = {
 
 /** A chunk without its contents. */
 export type ChunkPlace = Pick<Rows['chunks'], 'shard' | 'first' | 'last' | 'stream' | 'payload'>
+export const chunkPlaces = table('shard first last stream payload', 'shard first', 10_000)
+
+/** A row, and beside it the values of the columns in `order`: `key 0`, `key 1`, … */
+export type KeyedRow = Readonly<Record<string, Value>>
+
+/** All rows, page by page. `read`: one page, behind these keys; undefined: the first. */
+export async function* pagesOf(
+  read: (after: readonly Value[] | undefined) => Promise<readonly KeyedRow[]>,
+): AsyncGenerator<readonly KeyedRow[]> {
+  let page = await read(undefined)
+  for (let last = page.at(-1); last; last = page.at(-1)) {
+    yield page
+    const keys = Object.entries(last).filter(([name]) => name.startsWith('key '))
+    page = await read(keys.map(([, value]) => value))
+  }
+}
 
 /** A journal that no other process uses meanwhile. */
 export interface Tables {

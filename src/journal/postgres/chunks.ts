@@ -11,19 +11,15 @@ import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts
 import type { Address } from '../rules/chunk.ts'
 import type { ChunkSize } from '../rules/pruning.ts'
 import { BatchBuilder, chunksOf } from '../rules/slicing.ts'
-import type { StreamIds } from '../rules/streams.ts'
 import type { Queries } from './connection.ts'
-import type { Pending } from './pending.ts'
+import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
 /** Chunks whose sizes are looked up at once. */
 const LOOK_AHEAD = 256
 
-interface ChunkRow {
-  first: number
-  last: number
+interface ChunkRow extends ChunkSize {
   source: number
-  payload: number
   appendedAt: number
   checksum: number
   onlySink: string | null
@@ -34,13 +30,8 @@ interface ChunkRow {
   slab: Buffer
 }
 
-interface ChunkStoreOptions {
-  readonly shard: number
-  readonly schema: string
-  readonly where: string
+interface ChunkStoreOptions extends Pick<Core, 'shard' | 'schema' | 'where' | 'streams' | 'pending'> {
   readonly incarnation: string
-  readonly streams: StreamIds
-  readonly pending: Pending
 }
 
 export class ChunkStore {
@@ -122,7 +113,6 @@ export class ChunkStore {
     return builder.batch
   }
 
-  /** One entry, with its chunk. */
   async entry(
     queries: Queries,
     seq: Seq,
@@ -134,7 +124,6 @@ export class ChunkStore {
     return chunk && { slice: this.#cache.touch(chunk).slice, index: seq - chunk.first }
   }
 
-  /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
     this.#cache.release(ackedTo)
   }

@@ -13,6 +13,7 @@ export interface LeaseOptions {
   readonly schema: string
   /** names this process, and no other one before or after it */
   readonly holder: string
+  /** within it a shard of a process that died is free again */
   readonly termMs: number
   /** of the processes' time, not the entries' */
   readonly clock: Clock

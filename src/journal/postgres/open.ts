@@ -1,8 +1,6 @@
 // The journals of a process in PostgreSQL: one per shard that it holds.
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
-import type { Log } from '../../core/log.ts'
 import type { SourceName } from '../../contracts/source.ts'
 import { UNFINISHED_COPY } from '../rules/state.ts'
 import { StreamIds } from '../rules/streams.ts'
@@ -12,22 +10,14 @@ import type { PostgresSettings, Queries } from './connection.ts'
 import type { Core, JournalOptions } from './core.ts'
 import { PostgresJournal } from './journal.ts'
 import { acquireLease } from './lease.ts'
-import type { Lease } from './lease.ts'
+import type { Lease, LeaseOptions } from './lease.ts'
 import { Pending } from './pending.ts'
 import { Totals } from './records.ts'
 import { assertPlainName, assertSchema } from './schema.ts'
 import { Transactions } from './transactions.ts'
 
-export interface PostgresStoreOptions {
+export interface PostgresStoreOptions extends Omit<LeaseOptions, 'connection'> {
   readonly settings: PostgresSettings
-  readonly schema: string
-  /** names this process, and no other one before or after it */
-  readonly holder: string
-  /** of a lease; within it a shard of a process that died is free again */
-  readonly termMs: number
-  /** for the leases */
-  readonly clock: Clock
-  readonly log: Log
 }
 
 export class PostgresStore {

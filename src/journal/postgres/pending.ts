@@ -1,33 +1,22 @@
 // Pending entries: what each sink has acknowledged, its in-flight records, and the running totals.
 // Memory is updated after the database, never before.
-import type { InFlight, SinkPosition, TakeWhere } from '../../contracts/journal.ts'
+import type { InFlight, SinkPosition } from '../../contracts/journal.ts'
 import type { Log } from '../../core/log.ts'
 import type { Seq, SequenceRange } from '../../core/sequence.ts'
-import { aheadCount, nextFree, withAcked } from '../rules/acknowledgement.ts'
-import type { Acknowledged } from '../rules/acknowledgement.ts'
+import { PendingEntries, aheadCount, withAcked } from '../rules/acknowledgement.ts'
+import type { Acknowledged, Released, SinkState } from '../rules/acknowledgement.ts'
 import { logLeftSink, logNewSink, logReturnedSink } from '../rules/streams.ts'
 import { beginAccounts } from './accounts.ts'
 import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
-interface SinkState {
-  acknowledged: Acknowledged
-  deadLetters: number
+interface PendingSink extends SinkState {
   /** epoch ms at which the oldest pending entry was stored */
   oldestPendingAt: number | undefined
 }
 
-export class Pending {
-  /** payload of the chunks that some sink has not fully acknowledged */
-  bytes = 0
-  /** payload of all chunks */
-  storedBytes = 0
-  unconfigured: readonly string[] = []
-  sinks: Map<string, SinkState> = new Map()
-  /** first sequence number of the oldest pending chunk */
-  pendingFrom: Seq = 1
-
+export class Pending extends PendingEntries<PendingSink> {
   /** Before any sink is registered. */
   async load({ query }: Queries, { shard, schema, transactions }: Core): Promise<void> {
     const [stored] = await query<{ oldest: Seq | null; bytes: number }>(
@@ -38,40 +27,10 @@ export class Pending {
     this.pendingFrom = stored?.oldest ?? transactions.lastSeq + 1
   }
 
-  sink(name: string): SinkState {
-    const sink = this.sinks.get(name)
-    if (sink === undefined) throw new Error(`No sink named ${name} is registered with the journal`)
-    return sink
-  }
-
-  /**
-   * Every sink has acknowledged everything up to here. Without sinks it is 0: the first sink added
-   * gets everything.
-   */
-  get ackedTo(): Seq {
-    return this.ackedToWith(this.sinks)
-  }
-
-  ackedToWith(sinks: ReadonlyMap<string, Pick<SinkState, 'acknowledged'>>): Seq {
-    const positions = [...sinks.values()].map(({ acknowledged }) => acknowledged.position)
-    return positions.length === 0 ? this.pendingFrom - 1 : Math.min(...positions)
-  }
-
-  next(name: string, { after, busy }: TakeWhere = {}, lastSeq: Seq): SequenceRange {
-    const { acknowledged } = this.sink(name)
-    return nextFree(acknowledged, (after ?? acknowledged.position) + 1, lastSeq, busy)
-  }
-
   applyAppended(payload: number, appendedAt: number): void {
     this.bytes += payload
     this.storedBytes += payload
     for (const sink of this.sinks.values()) sink.oldestPendingAt ??= appendedAt
-  }
-
-  applyReleased({ last, bytes }: Released): void {
-    if (last === null) return
-    this.bytes -= bytes
-    this.pendingFrom = last + 1
   }
 
   positions(lastSeq: Seq): SinkPosition[] {
@@ -83,12 +42,6 @@ export class Pending {
       deadLetters,
     }))
   }
-}
-
-/** Chunks that every sink has acknowledged by now, and that were pending until then. */
-interface Released {
-  readonly last: Seq | null
-  readonly bytes: number
 }
 
 async function released(
@@ -130,11 +83,7 @@ export async function writeAck(
   const { shard, schema, pending, chunks, transactions } = core
   const sink = pending.sink(name)
   const before = sink.acknowledged
-  if (range.last < range.first || range.last > transactions.lastSeq)
-    throw new Error(
-      `Sink ${name} acknowledged ${range.first} to ${range.last}, which the journal does not hold`,
-    )
-  const acknowledged = withAcked(before, range)
+  const acknowledged = pending.ackedWith(name, range, transactions.lastSeq)
   const hasMoved = acknowledged.position !== before.position
   await transaction.query(
     `WITH moved AS (UPDATE ${schema}.sinks SET position = $5 WHERE shard = $1 AND name = $2 AND position <> $5)
@@ -170,8 +119,6 @@ async function writeAhead(
     )
 }
 
-// In-flight records.
-
 export async function writeInFlight(
   { query }: Transaction,
   { shard, schema, pending }: Core,
@@ -198,8 +145,6 @@ export async function inFlightOf(
     [shard, name],
   )
 }
-
-// Registration: which sinks there are, and where each continues.
 
 interface SinkRow {
   readonly name: string
@@ -228,7 +173,7 @@ export async function registerSinks(
   )
   const begin = (chunks?.oldest ?? transactions.lastSeq + 1) - 1
   const known = new Map(rows.map((row) => [row.name, row]))
-  const sinks = new Map<string, SinkState>()
+  const sinks = new Map<string, PendingSink>()
   for (const name of names)
     sinks.set(name, await registered(transaction, core, name, known.get(name), begin, log))
   const left = rows.filter(({ name }) => !names.includes(name))
@@ -249,7 +194,7 @@ async function registered(
   row: SinkRow | undefined,
   begin: Seq,
   log: Log,
-): Promise<SinkState> {
+): Promise<PendingSink> {
   const { shard, schema } = core
   const { query } = transaction
   const hasLost = row !== undefined && row.position < begin

@@ -17,8 +17,6 @@ import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
-// Dead letters.
-
 /** Copies rejected entries from their chunks, which will be pruned. One that is there stays. */
 export async function writeDeadLetters(
   transaction: Transaction,
@@ -180,8 +178,6 @@ async function removeDeadLetters(
   })
 }
 
-// Quarantine.
-
 /**
  * Elements that are already there, or were dropped, are not stored again. Returns how many were
  * stored.
@@ -255,8 +251,6 @@ export async function forgetQuarantined({ query }: Transaction, { shard, schema 
   await query(`DELETE FROM ${schema}.quarantine WHERE shard = $1 AND dropped_at < $2`, [shard, before])
 }
 
-// Findings.
-
 /**
  * Stores the new findings of a page chunk. An entry that is not wanted takes no dedup key and is
  * read again with every overlap, so the finding itself is looked up. Returns how many were stored.
@@ -317,9 +311,8 @@ export class Totals {
          (SELECT count(*) FROM ${schema}.findings WHERE shard = $1) AS findings`,
       [shard],
     )
-    this.add(sums ?? {}, () => [])
     const last = await lastFindings(queries, core)
-    this.add({}, () => findingsOf(core, last))
+    this.add(sums ?? {}, () => findingsOf(core, last))
   }
 
   add(
@@ -336,14 +329,18 @@ export class Totals {
   }
 }
 
-type FindingRow = Omit<FindingRecord, 'stream' | 'entryId'> & { source: number; id: Buffer }
+type FindingRow = Omit<FindingRecord, 'stream' | 'entryId'> & { source: number; entryId: Buffer }
 
 const lastFindings = ({ query }: Queries, { shard, schema }: Core) =>
   query<FindingRow>(
-    `SELECT stream AS source, kind, entry_id AS id, at AS "entryUs", found_at AS "foundAt" FROM ${schema}.findings
+    `SELECT stream AS source, kind, entry_id AS "entryId", at AS "entryUs", found_at AS "foundAt" FROM ${schema}.findings
      WHERE shard = $1 ORDER BY id DESC LIMIT ${LAST_FINDINGS}`,
     [shard],
   )
 
 const findingsOf = ({ streams }: Core, rows: readonly FindingRow[]): FindingRecord[] =>
-  rows.map(({ source, id, ...row }) => ({ ...row, stream: streams.stream(source), entryId: id.toString() }))
+  rows.map(({ source, ...row }) => ({
+    ...row,
+    stream: streams.stream(source),
+    entryId: row.entryId.toString(),
+  }))

@@ -1,21 +1,16 @@
 // What the replicas of one schema share beside the journals: which live, which holds a shard, the
 // shard of each workspace, the reports of the shards, and questions for a shard of another replica.
 import { within } from '../../core/clock.ts'
-import type { Clock } from '../../core/clock.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import { newAssignments } from './assignment.ts'
 import type { ShardsByWorkspace } from './assignment.ts'
 import { Connection, beginning, unavailable } from './connection.ts'
 import type { PostgresSettings, Session } from './connection.ts'
+import type { LeaseOptions } from './lease.ts'
 import { assertPlainName, assertSchema } from './schema.ts'
 
-export interface ReplicasOptions {
+export interface ReplicasOptions extends Omit<LeaseOptions, 'connection' | 'log'> {
   readonly settings: PostgresSettings
-  readonly schema: string
-  /** names this process, and no other one before or after it */
-  readonly holder: string
-  readonly termMs: number
-  readonly clock: Clock
 }
 
 interface ShardRow {
@@ -38,7 +33,6 @@ export interface ReplicaView {
 
 export interface ShardReport {
   readonly shard: number
-  readonly holder: string
   readonly ageMs: number
   readonly report: string
 }
@@ -107,9 +101,7 @@ export class Replicas {
   async leave(): Promise<void> {
     this.#left.abort()
     const { holder, schema } = this.#options
-    await this.#use((session) =>
-      session.query(`DELETE FROM ${schema}.replicas WHERE holder = $1`, [holder]),
-    ).catch(ignoreKnown)
+    await this.#query(`DELETE FROM ${schema}.replicas WHERE holder = $1`, [holder]).catch(ignoreKnown)
   }
 
   async close(): Promise<void> {
@@ -154,10 +146,8 @@ export class Replicas {
   /** The instance ids of all shards: each names its own requests in the audit log of a workspace. */
   async instances(): Promise<readonly string[]> {
     const { schema } = this.#options
-    const rows = await this.#use((session) =>
-      session.query<{ value: string }>(
-        `SELECT DISTINCT value FROM ${schema}.state WHERE name = 'instance' ORDER BY value`,
-      ),
+    const rows = await this.#query<{ value: string }>(
+      `SELECT DISTINCT value FROM ${schema}.state WHERE name = 'instance' ORDER BY value`,
     )
     return rows.map(({ value }) => value)
   }
@@ -183,46 +173,38 @@ export class Replicas {
   /** Only of a shard that this replica holds: the report of its successor stays. */
   async report(shard: number, report: string): Promise<void> {
     const { holder, schema } = this.#options
-    await this.#use((session) =>
-      session.query(
-        `INSERT INTO ${schema}.shard_reports
+    await this.#query(
+      `INSERT INTO ${schema}.shard_reports
          SELECT id, holder, epoch, clock_timestamp(), $3 FROM ${schema}.shards WHERE id = $1 AND holder = $2
          ON CONFLICT (shard) DO UPDATE
            SET holder = excluded.holder, epoch = excluded.epoch, at = excluded.at, report = excluded.report`,
-        [shard, holder, report],
-      ),
+      [shard, holder, report],
     )
   }
 
   reports(shards: readonly number[]): Promise<readonly ShardReport[]> {
     const { schema } = this.#options
-    return this.#use((session) =>
-      session.query<ShardReport>(
-        `SELECT shard, holder, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS "ageMs", report
+    return this.#query<ShardReport>(
+      `SELECT shard, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS "ageMs", report
          FROM ${schema}.shard_reports WHERE shard = ANY ($1::integer[])`,
-        [shards],
-      ),
+      [shards],
     )
   }
 
   /** The answer of the replica that holds the shard. Throws ConnectorError `unreachable` without one. */
   async ask(shard: number, { question, body }: Question): Promise<ShardAnswer> {
     const { clock, schema } = this.#options
-    const [row] = await this.#use((session) =>
-      session.query<{ id: number }>(
-        `INSERT INTO ${schema}.requests (shard, question, body, asked_at)
+    const [row] = await this.#query<{ id: number }>(
+      `INSERT INTO ${schema}.requests (shard, question, body, asked_at)
          VALUES ($1, $2, $3, clock_timestamp()) RETURNING id`,
-        [shard, question, body],
-      ),
+      [shard, question, body],
     )
     const giveUpAt = clock.elapsed() + WAIT_MS
     while (clock.elapsed() < giveUpAt) {
       await clock.sleep(POLL_MS)
-      const [answer] = await this.#use((session) =>
-        session.query<ShardAnswer>(
-          `DELETE FROM ${schema}.requests WHERE id = $1 AND status IS NOT NULL RETURNING status, answer AS bytes`,
-          [row?.id],
-        ),
+      const [answer] = await this.#query<ShardAnswer>(
+        `DELETE FROM ${schema}.requests WHERE id = $1 AND status IS NOT NULL RETURNING status, answer AS bytes`,
+        [row?.id],
       )
       if (answer) return answer
     }
@@ -238,24 +220,20 @@ export class Replicas {
   /** Takes the open questions for these shards, which the caller answers. */
   questions(shards: readonly number[]): Promise<readonly (Question & { id: number; shard: number })[]> {
     const { holder, schema } = this.#options
-    return this.#use((session) =>
-      session.query<Question & { id: number; shard: number }>(
-        `UPDATE ${schema}.requests SET taken_by = $1
+    return this.#query<Question & { id: number; shard: number }>(
+      `UPDATE ${schema}.requests SET taken_by = $1
          WHERE taken_by IS NULL AND shard = ANY ($2::integer[])
            AND asked_at > clock_timestamp() - $3 * interval '1 millisecond'
          RETURNING id, shard, question, body`,
-        [holder, shards, ANSWERABLE_MS],
-      ),
+      [holder, shards, ANSWERABLE_MS],
     )
   }
 
   async answer(id: number, { status, bytes }: ShardAnswer): Promise<void> {
     const { schema } = this.#options
-    await this.#use((session) =>
-      session.query(`UPDATE ${schema}.requests SET status = $2, answer = $3 WHERE id = $1`, [
-        ...[id, status, Buffer.from(bytes)],
-      ]),
-    )
+    await this.#query(`UPDATE ${schema}.requests SET status = $2, answer = $3 WHERE id = $1`, [
+      ...[id, status, Buffer.from(bytes)],
+    ])
   }
 
   async #tidy(session: Session): Promise<void> {
@@ -263,6 +241,10 @@ export class Replicas {
     const old = `clock_timestamp() - ${KEEP_MS} * interval '1 millisecond'`
     await session.query(`DELETE FROM ${schema}.replicas WHERE seen_at < ${old}`)
     await session.query(`DELETE FROM ${schema}.requests WHERE asked_at < ${old}`)
+  }
+
+  #query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]> {
+    return this.#use((session) => session.query<Row>(text, values))
   }
 
   async #use<T>(work: (session: Session) => Promise<T>): Promise<T> {

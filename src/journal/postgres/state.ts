@@ -3,7 +3,7 @@
 import type { ConfiguredWorkspace, StateChange, StateEntry } from '../../contracts/journal.ts'
 import type { Log } from '../../core/log.ts'
 import type { StateCondition, StateStore } from '../rules/state.ts'
-import { logLeftWorkspace, logNewWorkspace } from '../rules/streams.ts'
+import { LEFT, MET, workspaceReport } from '../rules/streams.ts'
 import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
@@ -52,7 +52,6 @@ async function valueOf(
   return row?.value
 }
 
-/** Drops, then puts. */
 export async function writeState(
   { query }: Transaction,
   { shard, schema }: Tables,
@@ -70,17 +69,6 @@ export async function writeState(
   )
 }
 
-// Which workspaces were reported, each as a state entry.
-
-/** For one with pages that left the configuration. */
-const LEFT = 'workspace_left:'
-/** For a configured one: its first page may land much later. */
-const MET = 'workspace_met:'
-
-/**
- * Reports workspaces that are new to the journal, and known ones that left the configuration: a
- * renamed one is both. With an empty journal all are new, and nothing is reported.
- */
 export async function reportWorkspaces(
   transaction: Transaction,
   { shard, schema }: Tables,
@@ -88,30 +76,19 @@ export async function reportWorkspaces(
   log: Log,
 ): Promise<void> {
   const { query } = transaction
-  const known = (
-    await query<{ workspace: string }>(
-      `SELECT DISTINCT workspace FROM ${schema}.streams WHERE shard = $1 ORDER BY workspace`,
-      [shard],
-    )
-  ).map(({ workspace }) => workspace)
-  const noted = new Set(
-    (
-      await query<{ name: string }>(
-        `SELECT name FROM ${schema}.state WHERE shard = $1 AND (starts_with(name, $2) OR starts_with(name, $3))`,
-        [shard, LEFT, MET],
-      )
-    ).map(({ name }) => name),
+  const known = await query<{ workspace: string }>(
+    `SELECT DISTINCT workspace FROM ${schema}.streams WHERE shard = $1 ORDER BY workspace`,
+    [shard],
   )
-  const isThere = new Set(configured.map(({ name }) => name))
-  const left = known.filter((name) => !isThere.has(name))
-  const expected = [...configured.map(({ name }) => MET + name), ...left.map((name) => LEFT + name)]
-  const add = expected.filter((name) => !noted.has(name))
-  const drop = [...noted].filter((name) => !expected.includes(name))
-  await writeState(transaction, { shard, schema }, { drop, put: add.map((name) => ({ name, value: '' })) })
-  transaction.afterCommit(() => {
-    for (const workspace of configured)
-      if (add.includes(MET + workspace.name) && known.length > 0 && !known.includes(workspace.name))
-        logNewWorkspace(log, workspace)
-    for (const name of left) if (add.includes(LEFT + name)) logLeftWorkspace(log, name)
-  })
+  const noted = await query<{ name: string }>(
+    `SELECT name FROM ${schema}.state WHERE shard = $1 AND (starts_with(name, $2) OR starts_with(name, $3))`,
+    [shard, LEFT, MET],
+  )
+  const { change, report } = workspaceReport(
+    configured,
+    known.map(({ workspace }) => workspace),
+    noted.map(({ name }) => name),
+  )
+  await writeState(transaction, { shard, schema }, change)
+  transaction.afterCommit(() => report(log))
 }

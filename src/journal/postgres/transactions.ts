@@ -1,5 +1,6 @@
 // The transactions of a shard, one after another, each fenced: only the holder of the lease can
 // commit, and what memory mirrors is known to be what the database has.
+import { orAborted } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { Seq } from '../../core/sequence.ts'
 import { beginning, unavailable } from './connection.ts'
@@ -170,21 +171,12 @@ export class Transactions {
   async #judged<T>(work: () => Promise<T>): Promise<T> {
     this.#lease.assertHeld()
     try {
-      return await untilAborted(work(), this.#lease.signal)
+      return await orAborted(work(), this.#lease.signal)
     } catch (error) {
       this.#lease.assertHeld()
       throw error
     }
   }
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(new Error('The lease has ended'))
-    const end = () => signal.removeEventListener('abort', stop)
-    signal.addEventListener('abort', stop, { once: true })
-    work.finally(end).then(resolve, reject)
-  })
 }
 
 async function undo(session: Session): Promise<void> {

@@ -9,17 +9,12 @@ import { ChunkCache, chunkOf } from '../rules/chunk-cache.ts'
 import type { Chunk } from '../rules/chunk-cache.ts'
 import { checksum, decode, encode, label, payloadBytes } from '../rules/chunk.ts'
 import type { Address, Put } from '../rules/chunk.ts'
+import type { ChunkSize } from '../rules/pruning.ts'
 import { BatchBuilder } from '../rules/slicing.ts'
 import { corrupt } from './database.ts'
 import type { Streams } from './streams.ts'
 
-interface SizeRow {
-  first: number
-  last: number
-  payload: number
-}
-
-interface ChunkRow extends SizeRow {
+interface ChunkRow extends ChunkSize {
   source: number
   appended_at: number
   crc: number
@@ -36,7 +31,7 @@ export class ChunkStore {
   readonly #streams: Streams
   readonly #insert: Statement
   readonly #read: Statement<[number], ChunkRow>
-  readonly #size: Statement<[number], SizeRow>
+  readonly #size: Statement<[number], ChunkSize>
   readonly #cache = new ChunkCache()
 
   constructor(db: Database, path: string, streams: Streams) {
@@ -101,13 +96,11 @@ export class ChunkStore {
     return builder.batch
   }
 
-  /** One entry, with its chunk. */
   entry(seq: Seq): { readonly slice: ChunkSlice; readonly index: number } | undefined {
     const chunk = this.#chunkAt(seq)
     return chunk && { slice: chunk.slice, index: seq - chunk.first }
   }
 
-  /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
     this.#cache.release(ackedTo)
   }

@@ -82,7 +82,7 @@ export class DeadLetters {
    */
   writeRetried(query: DeadLetterQuery): Retried {
     const { clock, accounts, pending } = this.#core
-    const rows = this.#rows(query).filter(({ sink }) => pending.names.includes(sink))
+    const rows = this.#rows(query).filter(({ sink }) => pending.sinks.has(sink))
     let lastSeq = pending.lastSeq
     let bytes = 0
     for (const { source, sink, replay, rows: bundled } of bundlesOf(rows)) {

@@ -9,6 +9,7 @@ import type {
   ConfiguredWorkspace,
   InFlight,
   Journal,
+  JournalStats,
   LoneLimits,
   ReplayQuery,
   Resend,
@@ -18,8 +19,8 @@ import type {
   TakeWhere,
   TooLarge,
 } from '../../contracts/journal.ts'
-import type { DeadLetterQuery, QuarantineQuery } from '../../contracts/records.ts'
-import type { Stream } from '../../contracts/source.ts'
+import type { DeadLetterQuery, FindingRecord, QuarantineQuery } from '../../contracts/records.ts'
+import type { Appended, Stream } from '../../contracts/source.ts'
 import type { Seq } from '../../core/sequence.ts'
 import type { Log } from '../../core/log.ts'
 import { append, prepareAppend } from './append.ts'
@@ -28,11 +29,12 @@ import { Presence, closeDatabase, corrupt } from './database.ts'
 import type { Handover } from './database.ts'
 import { DeadLetters, ack } from './dead-letters.ts'
 import { preparePrune, prune } from './prune.ts'
+import type { Quarantine } from './quarantine.ts'
 import { prepareReplay, replay, resend } from './replay.ts'
 import { Arrivals } from '../rules/arrivals.ts'
 import { ScopedState } from '../rules/state.ts'
 import { reportWorkspaces } from './streams.ts'
-import { Totals } from './totals.ts'
+import type { Streams } from './streams.ts'
 
 function prepare(db: Database) {
   return {
@@ -74,11 +76,11 @@ export class SqliteJournal implements Journal {
   }
 
   async registerSinks(sinks: readonly string[], workspaces?: readonly ConfiguredWorkspace[]) {
-    const { accounts, clock, db, keepKeysMs, pending, quarantine, transactions } = this.#core
+    const { accounts, clock, db, keepKeysMs, pending, quarantine, state, transactions } = this.#core
     const { log, startError } = this.#surroundings
     const land = () => {
       const registered = pending.writeRegistered(sinks, log)
-      if (workspaces) reportWorkspaces(db, workspaces, log)
+      if (workspaces) reportWorkspaces(db, state, workspaces, log)
       for (const [sink, { acknowledged }] of registered.sinks)
         if (!accounts.isCounted(sink)) accounts.begin(sink, acknowledged)
       quarantine.writeForgotten(clock.now() - keepKeysMs)
@@ -118,7 +120,7 @@ export class SqliteJournal implements Journal {
   async take(sink: string, limits: TakeLimits, where?: TakeWhere): Promise<Batch | undefined>
   async take(sink: string, limits: TakeLimits, where?: TakeWhere) {
     const { pending, chunkStore, transactions } = this.#core
-    const { first, last } = pending.nextPending(sink, where)
+    const { first, last } = pending.next(sink, where, pending.lastSeq)
     return transactions.read(() => chunkStore.slice(first, last, limits))
   }
 
@@ -205,7 +207,7 @@ export class SqliteJournal implements Journal {
 
   async pending(sink: string, after: Seq | undefined) {
     const { accounts, pending, transactions } = this.#core
-    const acknowledged = pending.acknowledged(sink)
+    const { acknowledged } = pending.sink(sink)
     return transactions.read(() => accounts.pending(sink, acknowledged, after ?? acknowledged.position))
   }
 
@@ -250,4 +252,55 @@ export class SqliteJournal implements Journal {
     closeDatabase(db, (error) => transactions.judge(error))
     if (isThere && !transactions.metFault) this.#surroundings.handover?.closed(path)
   }
+}
+
+// Totals for operators since the journal began, and the last findings: read from the disk once, so
+// that reading the stats costs no query.
+
+/** This many are returned with the totals; all of them stay stored. */
+const LAST_FINDINGS = 10
+
+type Stats = Pick<JournalStats, 'quarantined' | 'gaps' | 'findings' | 'lastFindings'>
+type Sums = Pick<Stats, 'gaps' | 'findings'>
+
+class Totals {
+  readonly #lastOnDisk: () => readonly FindingRecord[]
+  readonly #quarantine: Quarantine
+  #sums: Sums
+  #last: readonly FindingRecord[]
+
+  constructor(core: Core) {
+    this.#quarantine = core.quarantine
+    const last = core.db.prepare<[number], FindingRow>(
+      'SELECT source, kind, entry_id AS entryId, at AS entryUs, found_at AS foundAt FROM findings ORDER BY id DESC LIMIT ?',
+    )
+    this.#lastOnDisk = () =>
+      core.transactions.read(() => last.all(LAST_FINDINGS).map((row) => findingOf(core.streams, row)))
+    const sums = core.db.prepare<[], Sums>(
+      'SELECT (SELECT total(gaps) FROM sources) AS gaps, (SELECT count(*) FROM findings) AS findings',
+    )
+    this.#sums = { gaps: 0, findings: 0, ...sums.get() }
+    this.#last = this.#lastOnDisk()
+  }
+
+  add({ gaps }: Append, appended: Appended): void {
+    const sums = this.#sums
+    this.#sums = { gaps: sums.gaps + gaps, findings: sums.findings + appended.findings }
+    if (appended.findings > 0) this.#last = this.#lastOnDisk()
+  }
+
+  get stats(): Stats {
+    return { quarantined: this.#quarantine.stored.count, ...this.#sums, lastFindings: this.#last }
+  }
+}
+
+type FindingRow = Pick<FindingRecord, 'kind' | 'foundAt'> & {
+  source: number
+  entryId: Buffer
+  entryUs: number | null
+}
+
+function findingOf(streams: Streams, { source, entryId, entryUs, ...row }: FindingRow): FindingRecord {
+  const stream = streams.stream(source)
+  return { ...row, stream, entryId: entryId.toString(), entryUs: entryUs ?? undefined }
 }

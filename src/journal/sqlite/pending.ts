@@ -1,18 +1,13 @@
 // Pending entries: what each sink has acknowledged, its in-flight records, and the journal's
 // running totals. Memory is updated after the disk, never before.
 import type { Database, Statement } from 'better-sqlite3'
-import type { InFlight, SinkPosition, TakeWhere } from '../../contracts/journal.ts'
+import type { InFlight, SinkPosition } from '../../contracts/journal.ts'
 import type { Amount } from '../../contracts/records.ts'
 import type { Log } from '../../core/log.ts'
 import type { Seq, SequenceRange } from '../../core/sequence.ts'
-import { aheadCount, nextFree, withAcked } from '../rules/acknowledgement.ts'
-import type { Acknowledged } from '../rules/acknowledgement.ts'
+import { PendingEntries, aheadCount, withAcked } from '../rules/acknowledgement.ts'
+import type { Acknowledged, Released, SinkState } from '../rules/acknowledgement.ts'
 import { logLeftSink, logNewSink, logReturnedSink } from '../rules/streams.ts'
-
-interface SinkState {
-  acknowledged: Acknowledged
-  deadLetters: number
-}
 
 interface SinkRow {
   name: string
@@ -26,22 +21,15 @@ interface Registered {
   readonly unconfigured: readonly string[]
 }
 
-export class Pending {
+export class Pending extends PendingEntries<SinkState> {
   /** the last entry's sequence number, 0 in an empty journal */
   lastSeq: Seq
-  /** payload of the chunks that some sink has not fully acknowledged */
-  bytes: number
-  /** payload of all chunks */
-  storedBytes: number
   /** size of the dead letters of all sinks, including sinks that left the configuration */
   deadLetterBytes: number
-  unconfigured: readonly string[] = []
-  #sinks: ReadonlyMap<string, SinkState> = new Map()
-  /** first sequence number of the oldest pending chunk */
-  #pendingFrom: Seq
   readonly #statements: ReturnType<typeof prepare>
 
   constructor(db: Database) {
+    super()
     this.#statements = prepare(db)
     const stored = this.#statements.stored.get()
     // If all chunks are pruned, the positions still show the last sequence number.
@@ -50,10 +38,9 @@ export class Pending {
       0,
       ...this.#statements.sinks.all().map(({ position }) => position),
     )
-    this.storedBytes = stored?.bytes ?? 0
+    this.storedBytes = this.bytes = stored?.bytes ?? 0
     this.deadLetterBytes = this.#statements.deadLetterBytes.get() ?? 0
-    this.#pendingFrom = stored?.oldest ?? this.lastSeq + 1
-    this.bytes = this.storedBytes
+    this.pendingFrom = stored?.oldest ?? this.lastSeq + 1
   }
 
   /** Call inside a transaction; `apply` the result once that has landed. */
@@ -67,7 +54,7 @@ export class Pending {
   }
 
   applyRegistered({ sinks, unconfigured }: Registered): void {
-    this.#sinks = sinks
+    this.sinks = sinks
     this.unconfigured = unconfigured
     this.#release()
   }
@@ -102,49 +89,20 @@ export class Pending {
     setReported.run(name)
   }
 
-  #sink(name: string): SinkState {
-    const sink = this.#sinks.get(name)
-    if (sink === undefined) throw new Error(`No sink named ${name} is registered with the journal`)
-    return sink
-  }
-
-  get names(): readonly string[] {
-    return [...this.#sinks.keys()]
-  }
-
-  /** Every sink has acknowledged up to here. 0 without sinks: the first one added gets all. */
-  get ackedTo(): Seq {
-    const positions = [...this.#sinks.values()].map(({ acknowledged }) => acknowledged.position)
-    return positions.length === 0 ? this.#pendingFrom - 1 : Math.min(...positions)
-  }
-
-  acknowledged(name: string): Acknowledged {
-    return this.#sink(name).acknowledged
-  }
-
-  nextPending(name: string, { after, busy }: TakeWhere = {}): SequenceRange {
-    const { acknowledged } = this.#sink(name)
-    return nextFree(acknowledged, (after ?? acknowledged.position) + 1, this.lastSeq, busy)
-  }
-
   inFlightBatches(name: string): readonly InFlight[] {
-    this.#sink(name)
+    this.sink(name)
     return this.#statements.inFlightOf.all(name)
   }
 
   writeInFlight(name: string, { first, last, shape, detail }: InFlight): void {
-    this.#sink(name)
+    this.sink(name)
     this.#statements.putInFlight.run(name, first, last, shape, detail)
   }
 
   /** Call inside a transaction; `apply` the result once that has landed. */
   writeAck(name: string, range: SequenceRange): Acknowledged {
-    const before = this.#sink(name).acknowledged
-    if (range.last < range.first || range.last > this.lastSeq)
-      throw new Error(
-        `Sink ${name} acknowledged ${range.first} to ${range.last}, which the journal does not hold`,
-      )
-    const after = withAcked(before, range)
+    const before = this.sink(name).acknowledged
+    const after = this.ackedWith(name, range, this.lastSeq)
     const { setPosition, dropInFlight } = this.#statements
     if (after.position !== before.position) setPosition.run(after.position, name)
     dropInFlight.run(name, range.first, range.last)
@@ -158,7 +116,7 @@ export class Pending {
   }
 
   applyAck(name: string, acknowledged: Acknowledged, deadLetters: Amount): void {
-    const sink = this.#sink(name)
+    const sink = this.sink(name)
     sink.acknowledged = acknowledged
     sink.deadLetters += deadLetters.count
     this.deadLetterBytes += deadLetters.bytes
@@ -177,22 +135,20 @@ export class Pending {
 
   applyDeadLetterGone({ sink: name, bytes }: { readonly sink: string; readonly bytes: number }): void {
     this.deadLetterBytes -= bytes
-    const sink = this.#sinks.get(name)
+    const sink = this.sinks.get(name)
     if (sink) sink.deadLetters--
   }
 
   /** Removes chunks from the pending ones that every sink has acknowledged by now. */
   #release(): void {
     const ackedTo = this.ackedTo
-    if (ackedTo < this.#pendingFrom) return
-    const chunks = this.#statements.acknowledgedChunks.get(this.#pendingFrom, ackedTo, ackedTo)
-    if (chunks === undefined || chunks.last === null) return
-    this.bytes -= chunks.bytes
-    this.#pendingFrom = chunks.last + 1
+    if (ackedTo < this.pendingFrom) return
+    const chunks = this.#statements.acknowledgedChunks.get(this.pendingFrom, ackedTo, ackedTo)
+    if (chunks) this.applyReleased(chunks)
   }
 
   positions(): SinkPosition[] {
-    return [...this.#sinks].map(([sink, { acknowledged, deadLetters }]) => ({
+    return [...this.sinks].map(([sink, { acknowledged, deadLetters }]) => ({
       sink,
       position: acknowledged.position,
       pendingEntries: this.lastSeq - acknowledged.position - aheadCount(acknowledged),
@@ -241,7 +197,7 @@ function prepare(db: Database) {
     appendedAt: number<[number]>(
       'SELECT appended_at FROM chunks WHERE first <= ? ORDER BY first DESC LIMIT 1',
     ),
-    acknowledgedChunks: db.prepare<[number, number, number], { last: number | null; bytes: number }>(
+    acknowledgedChunks: db.prepare<[number, number, number], Released>(
       'SELECT max(last) AS last, total(payload) AS bytes FROM chunks WHERE first BETWEEN ? AND ? AND last <= ?',
     ),
   }

@@ -4,15 +4,7 @@ import type { Amount, QuarantineQuery, QuarantineRecord } from '../../contracts/
 import type { Quarantined } from '../../contracts/source.ts'
 import type { Streams } from './streams.ts'
 
-interface QuarantineRow {
-  id: number
-  source: number
-  reason: QuarantineRecord['reason']
-  total_bytes: number
-  kept_bytes: number
-  sha256: string
-  kept_at: number
-}
+type QuarantineRow = Omit<QuarantineRecord, 'stream'> & { source: number }
 
 interface Chosen {
   ids?: string
@@ -24,12 +16,13 @@ interface Chosen {
 export class Quarantine {
   readonly #streams: Streams
   readonly #statements: ReturnType<typeof prepareQuarantine>
-  #stored: Amount
+  /** what is stored now */
+  stored: Amount
 
   constructor(db: Database, streams: Streams) {
     this.#streams = streams
     this.#statements = prepareQuarantine(db)
-    this.#stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
+    this.stored = { count: 0, bytes: 0, ...this.#statements.stored.get() }
   }
 
   /** Call inside a transaction. Elements dropped before `before` (epoch ms) become unknown. */
@@ -37,24 +30,11 @@ export class Quarantine {
     this.#statements.forget.run(-before)
   }
 
-  /** What is stored now. */
-  get stored(): Amount {
-    return this.#stored
-  }
-
   list({ ids, limit = -1, after = 0 }: QuarantineQuery): QuarantineRecord[] {
     const { list, listOf } = this.#statements
     const rows =
       ids === undefined ? list.all({ after, limit }) : listOf.all({ after, limit, ids: JSON.stringify(ids) })
-    return rows.map((row) => ({
-      id: row.id,
-      stream: this.#streams.stream(row.source),
-      reason: row.reason,
-      totalBytes: row.total_bytes,
-      keptBytes: row.kept_bytes,
-      sha256: row.sha256,
-      keptAt: row.kept_at,
-    }))
+    return rows.map(({ source, ...row }) => ({ ...row, stream: this.#streams.stream(source) }))
   }
 
   raw(id: number): Buffer | undefined {
@@ -75,7 +55,7 @@ export class Quarantine {
   }
 
   applyKept({ count, bytes }: Amount): void {
-    this.#stored = { count: this.#stored.count + count, bytes: this.#stored.bytes + bytes }
+    this.stored = { count: this.stored.count + count, bytes: this.stored.bytes + bytes }
   }
 
   /** Call inside a transaction. Keeps a record of each, or the next read would store it again. */
@@ -91,7 +71,7 @@ export class Quarantine {
 }
 
 const listed = (ids: string) =>
-  `SELECT id, source, reason, total_bytes, length(bytes) AS kept_bytes, sha256, kept_at FROM quarantine
+  `SELECT id, source, reason, total_bytes AS totalBytes, length(bytes) AS keptBytes, sha256, kept_at AS keptAt FROM quarantine
    WHERE id > :after AND kept_at >= 0 ${ids} ORDER BY id LIMIT :limit`
 
 export function prepareQuarantine(db: Database) {

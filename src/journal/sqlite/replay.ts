@@ -1,24 +1,23 @@
 // Replay: entries of a span of time that are still stored, or were read again, are put at the
 // journal's end for one sink, marked as a replay.
 import type { Database } from 'better-sqlite3'
-import { ConnectorError } from '../../core/errors.ts'
-import { TRANSACTION_BYTES } from '../../contracts/entries.ts'
 import { assertJobShare } from '../../contracts/jobs.ts'
 import type { Replayed, ReplayQuery, Resend } from '../../contracts/journal.ts'
-import type { Seq, SequenceRange } from '../../core/sequence.ts'
-import type { Acknowledged } from '../rules/acknowledgement.ts'
-import { pack, payloadBytes } from '../rules/chunk.ts'
+import type { Seq } from '../../core/sequence.ts'
+import { pack } from '../rules/chunk.ts'
 import type { ChunkSize } from '../rules/pruning.ts'
-import { acknowledgedRanges, daysOf, selected } from '../rules/replay.ts'
+import {
+  STEP_CHUNKS,
+  acknowledgedBy,
+  everything,
+  selected,
+  stepOf,
+  sumsOf,
+  untilOf,
+} from '../rules/replay.ts'
 import type { Selected } from '../rules/replay.ts'
 import { applyPut, putChunks, refuseWhenFull, SMALL_BYTES, sourceOf } from './append.ts'
 import type { Core } from './core.ts'
-
-/** Entries per step: it runs on the main thread. */
-const STEP_CHUNKS = 64
-const STEP_BYTES = 2 * TRANSACTION_BYTES
-
-const everything = { maxEntries: Infinity, maxBytes: Infinity }
 
 type ReplayStatements = ReturnType<typeof prepareReplay>
 
@@ -43,49 +42,24 @@ export function prepareReplay(db: Database) {
  * journal has no such sink.
  */
 export function replay(core: Core, statements: ReplayStatements, query: ReplayQuery): Replayed {
-  const { pending, transactions } = core
-  const acknowledged = acknowledgedBy(core, query.sink)
-  const until = query.until ?? acknowledged.ahead.at(-1)?.last ?? acknowledged.position
-  const ranges = acknowledgedRanges(acknowledged)
-  const looked = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
-  const { found, through } = transactions.read(() => look(core, { ...query, until }, ranges, looked))
-  const entries = found.reduce((sum, { entries: { count } }) => sum + count, 0)
-  const bytes = found.reduce((sum, each) => sum + payloadBytes(each.entries), 0)
+  const { chunkStore, pending, transactions } = core
+  const acknowledged = acknowledgedBy(pending, query.sink)
+  const until = untilOf(query, acknowledged)
+  const chunks = transactions.read(() => statements.next.all(query.after, until, STEP_CHUNKS))
+  const { ranges, through } = stepOf(chunks, acknowledged, query.after, until)
+  const found = transactions.read(() =>
+    ranges.flatMap(({ first, last }) =>
+      selected(chunkStore.slice(first, last, everything)?.slices ?? [], query),
+    ),
+  )
+  const { entries, bytes, days } = sumsOf(found)
   if (!query.dryRun && entries > 0) {
     assertJobShare({ bytes: pending.bytes, capacityBytes: core.maxBytes })
     transactions.writeNew(() => put(core, query, found), bytes + SMALL_BYTES)
     pending.applyAppended(entries, bytes)
   }
   const keptSince = transactions.read(() => statements.keptSince.get()) ?? undefined
-  return { entries, bytes, days: daysOf(found), through, until, more: looked.length > 0, keptSince }
-}
-
-function acknowledgedBy({ pending }: Core, sink: string): Acknowledged {
-  if (pending.names.includes(sink)) return pending.acknowledged(sink)
-  throw new ConnectorError('misconfigured', `There is no sink ${sink} in the configuration`)
-}
-
-/** As many chunks as fit into a step, at least one. */
-function look(
-  { chunkStore }: Core,
-  query: ReplayQuery & { readonly until: Seq },
-  ranges: readonly SequenceRange[],
-  chunks: readonly ChunkSize[],
-): { found: Selected[]; through: Seq } {
-  const found: Selected[] = []
-  let through = query.after
-  let bytes = 0
-  for (const { first, last, payload } of chunks) {
-    if (through > query.after && bytes + payload > STEP_BYTES) break
-    bytes += payload
-    through = last
-    for (const range of ranges) {
-      const [from, to] = [Math.max(first, range.first), Math.min(last, range.last, query.until)]
-      const batch = from > to ? undefined : chunkStore.slice(from, to, everything)
-      found.push(...selected(batch?.slices ?? [], query))
-    }
-  }
-  return { found, through }
+  return { entries, bytes, days, through, until, more: chunks.length > 0, keptSince }
 }
 
 function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Selected[]): void {
@@ -103,7 +77,7 @@ function put(core: Core, { sink, runAt }: ReplayQuery, found: readonly Selected[
 export function resend(core: Core, again: Resend): void {
   const { dedupIndex, pending, transactions } = core
   const { entries, stream, runAt, sink } = again
-  acknowledgedBy(core, sink)
+  acknowledgedBy(pending, sink)
   if (entries.count === 0) {
     transactions.write(() => core.state.write(again.state))
     return

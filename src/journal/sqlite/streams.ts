@@ -3,7 +3,8 @@ import type { Database } from 'better-sqlite3'
 import type { ConfiguredWorkspace } from '../../contracts/journal.ts'
 import type { Stream, SourceName } from '../../contracts/source.ts'
 import type { Log } from '../../core/log.ts'
-import { StreamIds, logLeftWorkspace, logNewWorkspace } from '../rules/streams.ts'
+import { LEFT, MET, StreamIds, workspaceReport } from '../rules/streams.ts'
+import type { StateTable } from './state.ts'
 
 export class Streams extends StreamIds {
   readonly #insert
@@ -23,34 +24,18 @@ export class Streams extends StreamIds {
   }
 }
 
-// Reports workspaces that are new to the journal, and known ones that left the configuration: a
-// renamed one is both.
-
-/** For one with pages that left the configuration. */
-const LEFT = 'workspace_left:'
-/** For a configured one: its first page may land much later. */
-const MET = 'workspace_met:'
-
-/** Call inside a transaction. Reports each once; none in an empty journal, where all are new. */
-export function reportWorkspaces(db: Database, configured: readonly ConfiguredWorkspace[], log: Log): void {
-  const known = db
-    .prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace')
+/** Call inside a transaction. */
+export function reportWorkspaces(
+  db: Database,
+  state: StateTable,
+  configured: readonly ConfiguredWorkspace[],
+  log: Log,
+): void {
+  const known = db.prepare<[], string>('SELECT DISTINCT workspace FROM sources ORDER BY workspace').pluck()
+  const noted = db
+    .prepare<[string, string], string>('SELECT name FROM state WHERE name GLOB ? OR name GLOB ?')
     .pluck()
-    .all()
-  const isThere = new Set(configured.map(({ name }) => name))
-  const forget = db.prepare('DELETE FROM state WHERE name = ?')
-  const add = db.prepare("INSERT OR IGNORE INTO state VALUES (?, '')")
-  const isNew = (name: string) => add.run(name).changes > 0
-  for (const workspace of configured)
-    if (isNew(MET + workspace.name) && known.length > 0 && !known.includes(workspace.name))
-      logNewWorkspace(log, workspace)
-  for (const workspace of met(db)) if (!isThere.has(workspace)) forget.run(MET + workspace)
-  for (const workspace of known)
-    if (isThere.has(workspace)) forget.run(LEFT + workspace)
-    else if (isNew(LEFT + workspace)) logLeftWorkspace(log, workspace)
-}
-
-function met(db: Database): readonly string[] {
-  const list = db.prepare<[number, string], string>('SELECT substr(name, ?) FROM state WHERE name GLOB ?')
-  return list.pluck().all(MET.length + 1, `${MET}*`)
+  const { change, report } = workspaceReport(configured, known.all(), noted.all(`${LEFT}*`, `${MET}*`))
+  state.write(change)
+  report(log)
 }

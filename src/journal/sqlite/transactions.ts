@@ -3,9 +3,9 @@
 import type { Database } from 'better-sqlite3'
 import { ConnectorError, errnoOf } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
-import type { Ballast, LimitReached, Space } from './space.ts'
 import { translate } from './database.ts'
 import { diskFull } from './space.ts'
+import type { Ballast, LimitReached, Space } from './space.ts'
 
 interface TransactionsOptions {
   readonly path: string
@@ -16,10 +16,6 @@ interface TransactionsOptions {
   readonly limitReached?: LimitReached | undefined
 }
 
-/**
- * Runs all access to the file: maps errors, frees the ballast on a full disk, and refuses
- * everything once the disk has failed.
- */
 export class Transactions {
   readonly #path: string
   readonly #db: Database
@@ -31,7 +27,8 @@ export class Transactions {
   readonly #commit
   readonly #rollback
   #failed: unknown
-  #metFault = false
+  /** true once the file had any error, even if work continued; reaching its own bound is none */
+  metFault = false
 
   constructor({ path, db, ballast, space, log, limitReached }: TransactionsOptions) {
     this.#path = path
@@ -48,11 +45,6 @@ export class Transactions {
   /** True after an I/O error: pages may count as clean that were never written. */
   get failed(): boolean {
     return this.#failed !== undefined
-  }
-
-  /** True once the file had any error, even if work continued. Reaching its own bound is none. */
-  get metFault(): boolean {
-    return this.#metFault
   }
 
   /**
@@ -106,7 +98,6 @@ export class Transactions {
     }
   }
 
-  /** Restarts the running transaction. */
   restart(): void {
     this.#rollback.run()
     this.#begin.run()
@@ -151,7 +142,7 @@ export class Transactions {
   /** As `translate`; after an I/O error everything is refused. */
   judge(error: unknown): unknown {
     const judged = translate(error, this.#path, this.#limitReached)
-    if (!(judged instanceof ConnectorError && judged.code === 'journal_full')) this.#metFault = true
+    if (!(judged instanceof ConnectorError && judged.code === 'journal_full')) this.metFault = true
     if (judged instanceof ConnectorError && judged.code === 'disk_failed') this.#failed = judged
     return judged
   }
@@ -174,9 +165,7 @@ export class Transactions {
     if (this.#isAtBound(error) || errnoOf(error.cause) === 'EFBIG' || !this.#ballast.free()) return false
     this.#log.warn(
       'The disk is full: the journal removed its reserve (ballast file), so that delivery continues. Free space on this disk',
-      {
-        path: this.#path,
-      },
+      { path: this.#path },
     )
     return true
   }

@@ -40,7 +40,7 @@ export function nextDue(options: HistoryOptions, cursor: HistoryCursor): Due {
     when('todo', todo.length > 0 ? now : Infinity),
     when('trouble', troubleDueAt(cursor, now)),
   ]
-  const poll: Due = ['live', live ? now : pollDueAt(options, cursor, now)]
+  const poll: Due = ['live', live ? now : believed(cursor.dueAt, options.intervalMs, now)]
   const other = others.find(([, dueAt]) => dueAt <= now) ?? others.reduce((a, b) => (b[1] < a[1] ? b : a))
   // The read with the earlier permit goes first: some permits are reserved for others than live.
   const liveAt = poll[1] > now ? poll[1] : Math.max(now, client.freeAt('live'))
@@ -68,10 +68,6 @@ export function nextOnce(options: HistoryOptions, cursor: HistoryCursor): Kind |
 export const isCaughtUp = (cursor: HistoryCursor): boolean =>
   cursor.polledTo !== null && cursor.live === null && cursor.todo.length === 0
 
-function pollDueAt({ intervalMs }: HistoryOptions, { dueAt }: HistoryCursor, now: number): number {
-  return believed(dueAt, intervalMs, now)
-}
-
 const TROUBLE_MAX_MS = 6 * HOUR_MS
 const TROUBLE_FIRST_MS = 15 * MINUTE_MS
 
@@ -90,7 +86,6 @@ interface Reread {
   readonly dueAt: number
 }
 
-/** The trailing day that is to be read again first. */
 function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
   let first: Reread | undefined
   for (const day of daysToReread(options, cursor, now)) {
@@ -173,13 +168,11 @@ export function beginLive(cursor: HistoryCursor, now: number): RangeRead {
   return rangeReadOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
 }
 
-/** The trouble that is due first. */
 function troubleRead({ troubles, boundaryAt }: HistoryCursor, now: number): RangeRead | undefined {
   const [first] = troubles.toSorted((a, b) => a.dueAt - b.dueAt)
   return first && rangeReadOfTrouble(first, boundaryAt, now)
 }
 
-/** A read of a range has ended. */
 export function endRangeRead(
   options: HistoryOptions,
   cursor: HistoryCursor,

@@ -42,7 +42,6 @@ export function needsOtherWindow({ failures, proofs }: RangeRead): boolean {
 
 type Faulty = Reading & { readonly fault: Fault }
 
-/** One failure of `window`. */
 export async function* failed(step: Step, task: Task, window: Window, reading: Faulty): Parts {
   const { pending, fault } = reading
   const { kind, error, elements } = fault
@@ -82,7 +81,6 @@ function failedInOrder(step: Step, task: Task, window: Window, reading: Faulty):
   })
 }
 
-/** The elements to quarantine if the window is skipped. */
 const allQuarantined = ({ pending, fault }: Faulty): PageChunk['quarantined'] => [
   ...(pending?.quarantined ?? []),
   ...fault.elements.filter(() => fault.kind !== 'unread'),
@@ -251,10 +249,7 @@ function stillTrouble(
       cursor.troubles = others
       options.log.error(
         'A span of the history was unreadable for 14 days and is no longer retried: its events may be missing. Once the API can read it: auditferry backfill',
-        {
-          from: secondText(trouble.from),
-          to: secondText(trouble.to),
-        },
+        { from: secondText(trouble.from), to: secondText(trouble.to) },
       )
     }
   }

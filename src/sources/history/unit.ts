@@ -72,9 +72,7 @@ export async function switchesUnit(
   cursor.unitDoubtAt = now + UNIT_CHECK_MS
   const unit = otherThan(cursor.unit)
   if (!(await showsWindow(step, window, unit, priority))) return false
-  options.log.info('The history API uses another unit of time than assumed; reading again', {
-    unit,
-  })
+  options.log.info('The history API uses another unit of time than assumed; reading again', { unit })
   cursor.unit = unit
   cursor.unitSure = true
   restart(cursor, now)
@@ -123,8 +121,6 @@ async function shownOf(
     throw error
   }
 }
-
-// The server's clock, from the answers of the history: how far it is behind ours.
 
 /** With a larger difference the server's clock is wrong, or a cache answers. */
 const MAX_BEHIND_MS = 30 * DAY_MS

@@ -99,8 +99,6 @@ export function openVersions(text: string | undefined): ReadVersions {
   const fields = text === undefined ? undefined : storedFields(text)
   const daysOf = (version: HistoryVersion): readonly Days[] => {
     const list = fields?.[version]
-    // An earlier build stored one range, or null.
-    if (isDays(list)) return [list]
     return Array.isArray(list) && list.every(isDays) ? list : []
   }
   return { v1: daysOf('v1'), v2: daysOf('v2') }
@@ -177,16 +175,14 @@ const HASH_BYTES = 16
 /** Columns that the specification names for version 1 rows; a row may have any of them. */
 const COLUMNS = ['Task', 'Client Matter #', 'Documents', 'email', 'source'] as const
 
-/** Derives the ids of the rows of one answer. */
 export class RowNaming implements Naming {
   /** rows without a readable time that were left out, because their window is no day */
   omitted = 0
-  readonly #ordinals: Ordinals
+  readonly #ordinals = new Ordinals()
   readonly #day: Moment | undefined
 
   /** `dayAt`: epoch ms of the UTC day of the window, if it is a day. */
-  constructor(dayAt: number | undefined, ordinals = new Ordinals()) {
-    this.#ordinals = ordinals
+  constructor(dayAt: number | undefined) {
     if (dayAt !== undefined)
       this.#day = {
         text: Buffer.from(new Date(dayAt).toISOString().replace('.000Z', 'Z')),

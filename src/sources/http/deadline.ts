@@ -43,7 +43,6 @@ export class Deadline {
   readonly #clock: Clock
   readonly #limits: BodyLimits
   readonly #tether: Tether
-  #expired = false
   readonly #startedAt: number
   #progressAt: number
   #bytes = 0
@@ -61,10 +60,6 @@ export class Deadline {
 
   get signal(): AbortSignal {
     return this.#tether.signal
-  }
-
-  get expired(): boolean {
-    return this.#expired
   }
 
   progress(bytes: number): void {
@@ -85,12 +80,10 @@ export class Deadline {
     this.#tether.close()
   }
 
-  /** The elapsed time without pauses. */
   #waited(): number {
     return (this.#pausedSince ?? this.#clock.elapsed()) - this.#pausedMs
   }
 
-  /** Milliseconds until the first limit is exceeded if nothing more arrives. */
   #remainingMs(): number {
     const now = this.#waited()
     const { idleMs, totalMs, wholeBytes, minBytesPerSecond, longestMs = Infinity } = this.#limits
@@ -103,7 +96,6 @@ export class Deadline {
   async #enforce(): Promise<void> {
     for (let remaining = this.#remainingMs(); !this.signal.aborted; remaining = this.#remainingMs()) {
       if (remaining <= 0 && this.#pausedSince === undefined) {
-        this.#expired = true
         this.#tether.abort(
           new ConnectorError('timeout', 'The API took too long to answer or to send its answer'),
         )

@@ -83,11 +83,7 @@ const MAX_ENTRY_SLOTS = 2 ** 20
  * counts only, never for storage.
  */
 export class EntriesOnce {
-  #ordinals: Ordinals | undefined
-
-  constructor(maxSlots = MAX_ENTRY_SLOTS) {
-    this.#ordinals = new Ordinals(maxSlots)
-  }
+  #ordinals: Ordinals | undefined = new Ordinals(MAX_ENTRY_SLOTS)
 
   /** True if the answer had it before. After too many entries nothing is recognised as a repeat. */
   isRepeat(entries: Entries, index: number): boolean {

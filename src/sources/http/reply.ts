@@ -5,7 +5,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { WHOLE_BODY_BYTES } from '../../contracts/entries.ts'
 import type { HttpReply } from '../../contracts/platform.ts'
 import type { StreamReporter } from '../../contracts/reporter.ts'
-import { Guard } from '../../core/abort.ts'
+import { orAborted } from '../../core/abort.ts'
 import { ConnectorError } from '../../core/errors.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import type { Secret } from '../../core/secret.ts'
@@ -47,7 +47,6 @@ const advices: Partial<Record<ErrorCode, string>> = {
   too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
-/** For an answer that is no success. */
 export function codeOfStatus(status: number): ErrorCode {
   const code = codes[status]
   if (code) return code
@@ -127,8 +126,6 @@ export function checkType(ask: RequestInfo, reply: HttpReply): void {
   )
 }
 
-// What a failed answer proves about the request: gone, unreadable, or perhaps too much at once.
-
 /**
  * True if the answer may have been too large for a proxy, or for the server itself. It may equally
  * be an outage, so it proves nothing about the content. `begun`: its head had arrived.
@@ -150,7 +147,6 @@ export function isUnreadable(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
 
-/** The same error, with the next action. */
 export function withNextStep(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })
@@ -203,11 +199,10 @@ export async function* readBody(
   deadline: Deadline,
 ): AsyncGenerator<Uint8Array> {
   const pieces = decoded(reply)[Symbol.asyncIterator]()
-  const guard = new Guard(deadline.signal)
   let total = 0
   try {
     for (;;) {
-      const step = await guard.run(pieces.next())
+      const step = await orAborted(pieces.next(), deadline.signal)
       if (step.done) return
       deadline.progress(step.value.length)
       total += step.value.length
@@ -225,7 +220,6 @@ export async function* readBody(
       throw new ConnectorError('bad_reply', "The API's answer cannot be decompressed", { cause: error })
     throw error
   } finally {
-    guard.close()
     // Closes the connection of an abandoned body; a stream that hangs must not block us.
     void pieces.return?.().catch(() => undefined)
   }

@@ -60,7 +60,6 @@ export class EntriesBuilder {
     this.#types = new TypeNames(maxEntries)
   }
 
-  /** entries and quarantined elements */
   get size(): number {
     return this.#count + this.#malformed.size
   }
@@ -224,7 +223,6 @@ interface Text {
 
 class TrailingTexts {
   #texts: Text[] = []
-  /** total of all */
   lengthBytes = 0
 
   add(column: number, bytes: Uint8Array): void {

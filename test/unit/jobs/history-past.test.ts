@@ -8,7 +8,7 @@ import { silentReporter } from '../../../src/contracts/reporter.ts'
 import type { Recalled } from '../../../src/contracts/reporter.ts'
 import { Comparisons } from '../../../src/jobs/compare.ts'
 import { StreamJobs } from '../../../src/jobs/jobs.ts'
-import type { HistoryOptions } from '../../../src/sources/history/history.ts'
+import type { HistoryOptions } from '../../../src/sources/history/step.ts'
 import { historyEvent } from '../../fakes/history-server.ts'
 import type { HistoryEvent, HistoryRequest } from '../../fakes/history-server.ts'
 import { withMethods } from '../../fakes/with-methods.ts'
@@ -450,19 +450,12 @@ test('days of which a backfill stored nothing may be read in the other version: 
   expect(await ran('v1', FROM, middle)).toContain('were read as v2')
 })
 
-test.each([
-  ['one range', JSON.stringify({ v1: [FROM, TO], v2: null })],
-  [
-    'several',
-    JSON.stringify({
-      v1: [
-        [FROM, FROM + DAY],
-        [TO - DAY, TO],
-      ],
-      v2: [],
-    }),
-  ],
-])('saved versions of past days apply to a new backfill: %s', async (_, versions) => {
+test('saved versions of past days apply to a new backfill', async () => {
+  const v1 = [
+    [FROM, FROM + DAY],
+    [TO - DAY, TO],
+  ]
+  const versions = JSON.stringify({ v1, v2: [] })
   const harness = await openHistoryHarness()
   await harness.journal.state.put('versions:acme:history.usage', versions)
   const past = pastOf(harness)

@@ -15,7 +15,7 @@ import {
 } from '../../../../src/journal/rules/dedup.ts'
 import { countsOf, isNews, wantedOf } from '../../../../src/journal/rules/outcomes.ts'
 import { droppable, keyCutoffUs } from '../../../../src/journal/rules/pruning.ts'
-import { acknowledgedRanges, daysOf, selected } from '../../../../src/journal/rules/replay.ts'
+import { selected, stepOf, sumsOf } from '../../../../src/journal/rules/replay.ts'
 import { chunksOf, fitting } from '../../../../src/journal/rules/slicing.ts'
 import { audit, entriesOf, spec, START_US, usage, uuid } from '../../../contract/journal-parts.ts'
 
@@ -125,12 +125,14 @@ test('a replay selects by source, workspace and entry time, without the days tha
   expect(idsOf({ sources: ['history.usage'] })).toEqual([])
   expect(idsOf({ leave: [{ stream: audit, fromDay: DAY, toDay: DAY + 1 }] })).toEqual([uuid(3)])
   expect(idsOf({ leave: [{ stream: usage, fromDay: DAY, toDay: DAY + 1 }] })).toEqual([uuid(2), uuid(3)])
-  expect(daysOf(selected([slice], query))).toEqual([
+  expect(sumsOf(selected([slice], query)).days).toEqual([
     { stream: audit, day: DAY, count: 1 },
     { stream: audit, day: DAY + 1, count: 1 },
   ])
   const acknowledged = { position: 4, ahead: [{ first: 6, last: 6 }] }
-  expect(acknowledgedRanges(acknowledged)).toEqual([{ first: 1, last: 4 }, ...acknowledged.ahead])
+  const chunks = [1, 5].map((first) => ({ first, last: first + 3, payload: 1 }))
+  const ranges = [{ first: 1, last: 4 }, ...acknowledged.ahead]
+  expect(stepOf(chunks, acknowledged, 0, 8)).toEqual({ ranges, through: 8 })
 })
 
 test('pruning drops the oldest chunks first, only as many as needed, and never a pending one', () => {
