@@ -19,6 +19,8 @@ export function backoffMs(attempt: number, span: BackoffSpan, random: Random): n
   return Math.round(full * (0.5 + random() / 2))
 }
 
+// The cause of a failure: its message without the numbers in it.
+
 /** An HTTP status identifies a cause, so it is kept. */
 const numbers = /(\banswered \d{3}\b)|\d+(?:[.,]\d+)*/g
 
@@ -63,6 +65,7 @@ export class LogThrottle {
   #loggedAt = -Infinity
   #unlogged = 0
 
+  /** `elapsed`: the clock's */
   constructor(elapsed: () => number, apartMs = HOUR_MS) {
     this.#elapsed = elapsed
     this.#apartMs = apartMs
@@ -88,6 +91,8 @@ export class LogThrottle {
     return sum
   }
 }
+
+// Failure backoff: failures in a row by code, how long to wait, and how often to log them.
 
 /** A cause this recent is not new, even with a success in between. */
 const RECENT_MS = 10 * 60_000
@@ -126,6 +131,7 @@ export class FailureBackoff {
   #lastLogged: Known | undefined
   #lastLoggedAt = -Infinity
 
+  /** `elapsed`: the clock's */
   constructor(elapsed: () => number) {
     this.#elapsed = elapsed
   }

@@ -79,6 +79,7 @@ const BLOCK_BYTES = 64 * 1024
 const nothing = new Uint8Array(0)
 
 export class Pieces {
+  /** total bytes added */
   length = 0
   readonly #parts: Uint8Array[] = []
   #block = nothing
@@ -140,6 +141,7 @@ export class ByteWriter {
     this.bytes = Buffer.allocUnsafeSlow(capacityBytes)
   }
 
+  /** Reserves `more` bytes. */
   reserve(more: number): void {
     const needed = this.length + more
     if (needed <= this.bytes.length) return
@@ -159,6 +161,7 @@ export class ByteWriter {
     this.bytes[this.length++] = value
   }
 
+  /** Copies `source[start, end)`. */
   copy(source: Uint8Array, start = 0, end = source.length): void {
     const size = end - start
     this.reserve(size)

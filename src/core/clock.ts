@@ -31,6 +31,8 @@ export async function within<T>(ms: number, clock: Clock, work: Promise<T>): Pro
 export const believed = (dueAt: number, spanMs: number, now: number): number =>
   dueAt > now + spanMs ? now : dueAt
 
+// Unique names: digits drawn one by one from the injected randomness.
+
 /** `count` digits of base 16, or of another up to 36. */
 export const randomDigits = (random: Random, count: number, base = 16): string =>
   Array.from({ length: count }, () => Math.floor(random() * base).toString(base)).join('')

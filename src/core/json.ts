@@ -120,6 +120,7 @@ export function stringAt(raw: Uint8Array, start: number, end: number): string {
   return JSON.parse(inside.toString()) as string
 }
 
+/** The end of the white space at `at`. */
 function afterSpace(raw: Uint8Array, at: number): number {
   while (at < raw.length && (raw[at] as number) <= SPACE) at++
   return at
@@ -183,6 +184,7 @@ const identifyingFields: ReadonlySet<string> = new Set([
   'updated_at',
   'project_updated_at',
 ])
+/** True for the name of an identifying member. */
 export const isIdentifyingField = (field: string): boolean => identifyingFields.has(field)
 const longestIdentifying = Math.max(...[DROPPED, ...identifyingFields].map((field) => field.length))
 
@@ -286,6 +288,8 @@ function without(raw: Uint8Array, least: number, size: number): Uint8Array {
   return out.view()
 }
 
+// Finds a member's key among given names, written plainly or with escapes.
+
 /** The index of the key `raw[start, end)`, with its quotes, among names; negative: it is none. */
 export type FindName = (raw: Uint8Array, start: number, end: number) => number
 
@@ -310,6 +314,9 @@ export function isWritten(raw: Uint8Array, start: number, end: number, text: Uin
   for (let i = 0; i < length; i++) if (raw[start + 1 + i] !== text[i] || text[i] === BACKSLASH) return false
   return true
 }
+
+// A text that may or may not be JSON of a given schema: written by another version, or from
+// elsewhere.
 
 /** The parsed text if it is JSON of that schema; else undefined. */
 export function jsonOf<T>(form: ZodType<T>, text: string): T | undefined {

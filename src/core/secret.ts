@@ -57,6 +57,7 @@ export class Secret {
     this.#source = source
   }
 
+  /** True if the secret comes from a source that may change later. */
   get mayChange(): boolean {
     return this.#reread !== undefined
   }
@@ -134,6 +135,7 @@ export class SecretLook {
     return this.#take(false)
   }
 
+  /** The values that a request uses now. */
   get values(): readonly string[] {
     return this.#secrets.map((secret) => secret.reveal())
   }

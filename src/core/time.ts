@@ -97,6 +97,7 @@ function zoneUs(bytes: Uint8Array, at: number, end: number): number {
   return (sign === 45 ? -1 : 1) * (hours * 60 + minutes) * 60_000_000
 }
 
+/** Like `parseInstant`, from a string. */
 export function parseInstantText(text: string): number {
   const bytes = Buffer.from(text, 'latin1')
   return parseInstant(bytes, 0, bytes.length)

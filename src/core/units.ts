@@ -72,6 +72,7 @@ export const size = () =>
     .transform(sizeBytes)
     .refine((bytes) => bytes <= MAX_BYTES, 'expected at most 16TiB')
 
+/** True for a list without duplicates. */
 export const eachOnce = (list: readonly string[]): boolean => new Set(list).size === list.length
 export const twiceFault = 'contains a value twice: list each once'
 

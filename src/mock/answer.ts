@@ -6,6 +6,7 @@ import type { Area } from './keys.ts'
 
 /** In memory, or generated while it is sent. */
 export interface Body {
+  /** number of pieces */
   readonly count: number
   /** total bytes; undefined if they are not counted, so that the body is sent in chunks */
   readonly length?: number | undefined
@@ -21,6 +22,7 @@ export interface Reply {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body
+  /** number of elements in the body */
   readonly elements?: number
   /** Called when the body was sent completely: its elements count as shown. */
   readonly show?: ((at: number) => void) | undefined
@@ -44,6 +46,7 @@ export function replyOf(status: number, body: Body, type = 'application/json'): 
   return { status, headers: { 'content-type': type, ...size }, body }
 }
 
+/** JSON text, whole or in pieces. */
 export function json(status: number, ...pieces: (string | Uint8Array)[]): Reply {
   const bytes = pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece))
   return replyOf(status, inMemory(bytes))
@@ -83,6 +86,7 @@ export type Manner =
   | { readonly kind: 'drip'; readonly pieces: number; readonly pauseMs: number }
   /** silence after the last byte, then the connection ends */
   | { readonly kind: 'cut'; readonly silenceMs: number }
+  /** no answer at all */
   | { readonly kind: 'reset' }
   /** after the last byte repeats `unit` forever */
   | { readonly kind: 'endless'; readonly unit: Uint8Array }

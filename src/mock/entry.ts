@@ -140,6 +140,7 @@ export class Ledger {
     this.#kept = Math.min(this.#kept, index)
   }
 
+  /** Index of the first entry at or after `us`. */
   #firstAt(us: number): number {
     let low = 0
     let high = this.#order.length
@@ -167,10 +168,12 @@ export class Ledger {
     return this.#collect(isInclusive ? index : index + 1, take, view)
   }
 
+  /** The first one at or after `us`, as a page. */
   firstFrom(us: number, view: View): Entry[] {
     return this.#collect(this.#firstAt(us), 1, view)
   }
 
+  /** The last one, as a page. */
   latest(view: View): Entry[] {
     const entry = this.#order.findLast((candidate) => isSeen(candidate, view))
     return entry ? [entry] : []

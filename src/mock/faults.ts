@@ -8,6 +8,7 @@ const STORM_MS = 90_000
 type Kind = (typeof faults)[FaultName]['kind']
 
 export interface FaultPlans {
+  /** Undefined ends a fault. */
   set(name: FaultName, plan: number | FaultPlan | undefined): void
   /** The faults of `kind` that apply to number `ordinal` at `at` (epoch ms). */
   striking(kind: Kind, ordinal: number, at: number): FaultName[]

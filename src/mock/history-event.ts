@@ -12,6 +12,7 @@ import { stampOf } from './render.ts'
 type Surface = 'ASSISTANT' | 'VAULT' | 'PLAYBOOK' | 'WORKFLOW' | 'WORD' | 'MAIL' | 'DRAFT'
 
 interface QuestionKind {
+  /** one is chosen */
   readonly surfaces: readonly Surface[]
   readonly accessPoint: string
   readonly action: string
@@ -59,6 +60,7 @@ export const questionTypes: readonly string[] = [...kinds.keys()]
 
 export const isQuestion = ({ type }: Entry): boolean => kinds.has(type)
 
+/** Whether the question has a query event, too. */
 export const hasText = ({ type }: Entry): boolean => kinds.get(type)?.hasText === true
 
 /** A question asked through the API, with its answer. */
@@ -71,6 +73,7 @@ export interface Completion {
   readonly file: string
 }
 
+/** Of one workspace. */
 interface EventSource {
   readonly seed: number
   readonly domain: string

@@ -24,11 +24,13 @@ import type { Workspace } from './workspace.ts'
 type Kind = 'usage' | 'query'
 type Version = 'v1' | 'v2'
 
+/** What an answer lists. */
 interface Listing {
   readonly kind: Kind
   readonly api: Version
 }
 
+/** An event that an answer is about to show. */
 interface Shown {
   readonly entry: Entry
   /** which version of its content, from 0 */
@@ -47,6 +49,7 @@ interface SecondRange {
   readonly last: number
 }
 
+/** The requested seconds, or the error. */
 function rangeOf(call: Call): SecondRange | Reply {
   const { query, switches, now } = call
   const perSecond = switches.history_unit === 's' ? 1 : 1000
@@ -229,6 +232,7 @@ function eventOf(workspace: Workspace, entry: Entry, kind: Kind, now: number): M
   return { id: usageId(entry, workspace.seed), kind, entryId, user, atUs, visibleAt, defect, versions }
 }
 
+/** One version of an event's content, for tests. */
 function versionOf(workspace: Workspace, shown: Shown, kind: Kind, from: number) {
   const bytes = (api: Version): Uint8Array => Buffer.concat([...piecesOf(workspace, shown, { kind, api })])
   return {

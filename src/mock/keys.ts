@@ -34,6 +34,7 @@ export function keyOf(options: KeyOptions, domain: string): Key {
   }
 }
 
+/** The requests of a rolling minute. */
 export class Minute {
   #arrivals: number[] = []
 

@@ -20,6 +20,7 @@ interface ListenOptions {
 
 export interface Listening {
   readonly url: string
+  /** Ends open connections too. */
   close(): Promise<void>
 }
 

@@ -109,6 +109,7 @@ function serverNow({ clock, switches }: State): number {
   return clock.now() + switches.clock_skew_ms
 }
 
+/** The record of a request that arrives now. */
 function begun({ clock, records, requestLog }: State, url: string): OpenRecord {
   const target = url.startsWith('/') ? url : url.slice(url.indexOf('/', url.indexOf('//') + 2))
   const unknown = { area: undefined, endpoint: undefined, workspace: undefined, key: undefined }
@@ -160,6 +161,7 @@ function answering(state: State): Mock['answer'] {
 export function openMock(options: MockOptions): Mock {
   const state = stateOf(options)
   const answer = answering(state)
+  /** The workspace, advanced up to now. */
   const current = (name: string | undefined): Workspace => {
     const { workspaces } = state
     const found = name === undefined ? workspaces[0] : workspaces.find((workspace) => workspace.name === name)

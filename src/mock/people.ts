@@ -32,6 +32,7 @@ interface Actor {
   readonly userAgent: string
 }
 
+/** The address of number `person` of a workspace. */
 export function userOf(person: number, domain: string): string {
   return `${names[person % PEOPLE] ?? ''}@${domain}`
 }
@@ -82,6 +83,7 @@ const oddities: readonly string[] = [
   '{"same":1,"same":2}',
 ]
 
+/** JSON text of `data`. */
 export function dataOf(type: string, atUs: number, random: Random, exotic: boolean): string {
   if (exotic && random() < 0.7) return pick(random, oddities)
   if (type === 'admin:fetch_workspace_history') {
@@ -110,6 +112,7 @@ export function projectName(n: number): string {
   return `${subject}: ${kind.toLowerCase()}`
 }
 
+/** Id of vault project `n` of the workspace with this seed. */
 export function projectId(seed: number, n: number): string {
   return uuidStream(seed, 'vault project')(n)
 }
@@ -119,6 +122,7 @@ export function reviewTableName(n: number, table: number): string {
   return `${['Change of control', 'Key dates', 'Obligations'][table % 3] ?? ''} – ${subjects[n % subjects.length] ?? ''}`
 }
 
+/** The integer id of that table in the vault. */
 export function reviewTableId(n: number, table: number): number {
   return 700_000 + n * 10 + (table % 3)
 }
@@ -143,6 +147,7 @@ export function projectOf(entryId: string): number {
   return keyedBy(entryId, 1) % PROJECTS
 }
 
+/** The name of the review table that an audit entry created or ran. */
 export function reviewTableOf(entryId: string): string {
   return reviewTableName(projectOf(entryId), keyedBy(entryId, 2) % 3)
 }

@@ -65,6 +65,7 @@ export function answer(random: Random): string {
   return text
 }
 
+/** The text with an oddity inserted. */
 export function withOddity(text: string, random: Random): string {
   const at = text.indexOf(' ', below(random, text.length))
   const place = at < 0 ? text.length : at

@@ -1,6 +1,7 @@
 // Seeded randomness: the same seed gives the same entries and faults in any order of calls.
 import type { Random } from '../core/clock.ts'
 
+/** Mixes two integers into one of 32 bits. */
 export function mix(a: number, b: number): number {
   let h = (a ^ Math.imul(b + 1, 0x9e3779b1)) | 0
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
@@ -8,6 +9,7 @@ export function mix(a: number, b: number): number {
   return (h ^ (h >>> 16)) >>> 0
 }
 
+/** A separate seed derived from a seed, by name. */
 export function streamSeed(seed: number, name: string): number {
   return keyedBy(name, mix(seed, name.length))
 }
@@ -43,6 +45,7 @@ export function pick<T>(random: Random, list: readonly T[]): T {
   return list[below(random, list.length)] as T
 }
 
+/** The items of a text, separated by semicolons. */
 export function listOf(text: string): readonly string[] {
   return text.trim().split(/;\s+/)
 }

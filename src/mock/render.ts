@@ -44,6 +44,7 @@ const compact = (fields: Fields) => `{${joined(fields)}}`
 
 type Spelling = (fields: Fields) => string
 
+/** The same object in other spellings that JSON allows. */
 const spellings: readonly Spelling[] = [
   (fields) => `{${joined(fields, ', ', ': ')}}`,
   (fields) => `{\n  ${joined(fields, ',\n  ', ': ')}\n}`,

@@ -56,6 +56,7 @@ export interface RequestRecord {
   /** Whether it counted against the rate limit. */
   readonly counted: boolean
   readonly faults: readonly FaultName[]
+  /** elements in the body */
   readonly elements: number
   readonly whole: boolean
 }
@@ -108,6 +109,7 @@ function overLimit(
   return waitMs === undefined ? undefined : tooMany(area, switches, now, waitMs)
 }
 
+/** The answer of a fault of kind `instead`. */
 function insteadOf(fault: FaultName, area: Area, now: number, switches: Switches): Reply {
   if (fault === 'storm_429') return tooMany(area, switches, now, 30_000)
   if (fault === 'unauthorized') return failure(area, 401)

@@ -15,6 +15,7 @@ const WHOLE: Manner = { kind: 'whole' }
 /** A MiB of blanks in a kilobyte. Members of gzip may follow each other. */
 let bombUnit: Buffer | undefined
 
+/** The same reply with another body and fitting headers. */
 function withBody(reply: Reply, body: Body, type = reply.headers['content-type']): Reply {
   const { headers } = replyOf(reply.status, body, type)
   const kept = Object.entries(reply.headers).filter(([name]) => name !== 'content-length')

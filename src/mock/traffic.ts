@@ -84,6 +84,7 @@ function minuteOf(startMs: number, settings: TrafficSettings, seed: number): Dra
 
 type Content = Pick<Entry, 'id' | 'atUs' | 'type' | 'defect' | 'about'>
 
+/** The bytes of a generated entry. */
 function compose(
   seed: number,
   { domain, exotic }: Settings,

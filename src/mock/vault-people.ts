@@ -38,7 +38,9 @@ interface Scene {
   /** the project and review table that the history names with this entry, if it exists */
   readonly named:
     { readonly project: Project; readonly reviewId: number; readonly reviewTitle: string } | undefined
+  /** other workspaces */
   readonly partners: readonly number[]
+  /** any person of the workspace */
   readonly someone: (random: Random) => string
   readonly delete: (edit: Edit, project: Project) => void
 }
@@ -189,6 +191,7 @@ const share = on(
   },
 )
 
+/** Any of the partners, users first. */
 function somePartner(random: Random, { shares }: Project): Partner {
   const partners = shares.map(({ partner }) => partner)
   return pick(random, [
@@ -266,9 +269,11 @@ interface VaultSettings {
   readonly switches: Switches
   /** before the first entry of the traffic */
   readonly beforeUs: number
+  /** number of projects at the start */
   readonly projects: number | undefined
 }
 
+/** Default number of projects. */
 const STARTING = PROJECTS + 8
 
 export class Vault {
@@ -326,6 +331,7 @@ export class Vault {
     this.state.delete(edit, project, edit.atUs + this.#settings.switches.deletion_takes * 1000)
   }
 
+  /** The bytes in the listing. */
   render(project: Project): Buffer {
     return renderProject(project, this.#identities)
   }
@@ -428,7 +434,9 @@ interface CellChange {
 /** A manual change, for tests and faults. `project` is an id. Omitted values are generated. */
 export type VaultChange = (NewProject | OfProject | CellChange) & { readonly by?: string }
 
+/** The result of a change. */
 export interface Changed {
+  /** the project's id */
   readonly project: string
   readonly files?: readonly string[]
   readonly review?: number

@@ -38,6 +38,7 @@ function sharingOf({ id, shares }: Project, { workspaceId, userId }: Identities)
   }
 }
 
+/** As in the listing. */
 export function renderProject(project: Project, identities: Identities): Buffer {
   const files = liveFiles(project)
   const shown = {

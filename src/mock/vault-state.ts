@@ -55,6 +55,7 @@ export interface Project {
 
 type Spelling = 'compact' | 'indented' | 'escaped'
 
+/** The share of `partner`, if any. */
 export function shareOf({ shares }: Project, partner: Partner): Share | undefined {
   return shares.find(({ partner: other }) =>
     'user' in partner
@@ -114,6 +115,7 @@ export class VaultState {
   readonly #projects = new Map<string, Project>()
   readonly #files = new Map<string, { readonly project: Project; readonly file: VaultFile }>()
   readonly #reviews = new Map<number, { readonly project: Project; readonly table: ReviewTable }>()
+  /** deleted projects that are still listed */
   readonly #leaving = new Set<Project>()
 
   #changed({ atUs, user }: Edit, kind: ChangeKind, project: Project): void {
@@ -141,6 +143,7 @@ export class VaultState {
     return [...this.#projects.values()]
   }
 
+  /** Projects that are not deleted. */
   open(): Project[] {
     return this.listed().filter(({ goneUs }) => goneUs === undefined)
   }

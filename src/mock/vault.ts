@@ -63,6 +63,8 @@ function read<Shape extends z.ZodRawShape>(
   return z.object(shape).safeParse(Object.fromEntries(given)).data
 }
 
+// What both listings do: filter by text and time, and sort in a total order.
+
 function contains(name: string, part: string | undefined): boolean {
   return part === undefined || name.toLowerCase().includes(part.toLowerCase())
 }

@@ -133,6 +133,7 @@ export class Workspace {
     if (entry) entry.purged = true
   }
 
+  /** The entry `id` and all before it. */
   purgeThrough(id: string): void {
     const entry = this.ledger.find(id)
     if (entry) this.ledger.purgeBefore(entry.atUs + 1)
@@ -170,6 +171,7 @@ export class Workspace {
     return this.ledger.pageFrom(anchor, isInclusive, take, view)
   }
 
+  /** Names what one key has in one area. */
   slotOf(area: Area, key: Key): string {
     return `${area} ${this.keys.indexOf(key)}`
   }

@@ -111,6 +111,7 @@ async function allOf<T extends Exclude<Table, 'chunks'>>(source: Tables, table: 
   return all
 }
 
+/** With the shards that have an entry of that name. */
 async function stateNamesOf(source: Tables): Promise<ReadonlyMap<string, readonly number[]>> {
   const names = new Map<string, number[]>()
   for await (const page of source.rows('state'))
@@ -186,6 +187,8 @@ async function refuseSplitBatches({ source }: CopyOptions, { renumbering, target
       )
 }
 
+// Table after table.
+
 /** Chunks that are read at once. */
 const CHUNKS = 256
 const CHUNK_BYTES = 8 * 1024 * 1024
@@ -244,6 +247,7 @@ class Copy {
     )
   }
 
+  /** The rows of the target. */
   #pages(table: Table): AsyncIterable<readonly Rows[Table][]> {
     switch (table) {
       case 'streams':

@@ -68,6 +68,7 @@ export class Renumbering {
     }
   }
 
+  /** Of a target shard, so far. */
   lastSeq(to: number): Seq {
     return this.#last.get(to) ?? this.#begin
   }

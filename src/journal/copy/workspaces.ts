@@ -45,6 +45,7 @@ const ofEngine = (name: string) => name.startsWith('journal.') || name.startsWit
 /** Entries that contain sequence numbers: they are true only while these do not change. */
 const isNumbered = (name: string) => name.startsWith('evidence:') || name.startsWith('canary:')
 
+/** Whether a state entry goes along. */
 export const isCopied = (name: string, sameNumbers: boolean): boolean =>
   !ofEngine(name) && (sameNumbers || !isNumbered(name))
 

@@ -13,10 +13,17 @@ import type { Transaction } from './transactions.ts'
 /** Chunks of one step: only their times are read, 8 bytes per entry. */
 const STEP_CHUNKS = 64
 
-interface AccountChange extends Partial<Omit<SinkDayAccount, 'sink' | 'stream' | 'day'>> {
+/** What to add to the accounts of a sink, a source and a day. */
+export interface AccountChange {
   readonly sink: string
   readonly source: number
   readonly day: number
+  readonly before?: number
+  readonly accepted?: number
+  readonly filtered?: number
+  readonly deadLettered?: number
+  readonly dropped?: number
+  readonly replayed?: number
 }
 
 export async function addAccounts(

@@ -113,6 +113,7 @@ export class ChunkStore {
     return builder.batch
   }
 
+  /** One entry, with its chunk. */
   async entry(
     queries: Queries,
     seq: Seq,
@@ -124,6 +125,7 @@ export class ChunkStore {
     return chunk && { slice: this.#cache.touch(chunk).slice, index: seq - chunk.first }
   }
 
+  /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
     this.#cache.release(ackedTo)
   }

@@ -181,6 +181,7 @@ const idOf = (n: string) => `substr($3::bytea, ((${n} - 1) * ${KEY_BYTES} + 1)::
 const idAt = (ids: Buffer, i: number) => ids.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES)
 const keyText = (at: number, id: Buffer) => `${at} ${id.toString('latin1')}`
 
+/** The dedup keys of these entries. */
 function keysOf(entries: Entries, wanted: Uint32Array | undefined): { ids: Buffer; times: number[] } {
   const count = wanted?.length ?? entries.count
   const ids = Buffer.alloc(count * KEY_BYTES)

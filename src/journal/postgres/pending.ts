@@ -119,6 +119,8 @@ async function writeAhead(
     )
 }
 
+// In-flight records.
+
 export async function writeInFlight(
   { query }: Transaction,
   { shard, schema, pending }: Core,
@@ -145,6 +147,8 @@ export async function inFlightOf(
     [shard, name],
   )
 }
+
+// Registration: which sinks there are, and where each continues.
 
 interface SinkRow {
   readonly name: string

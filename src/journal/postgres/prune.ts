@@ -6,6 +6,7 @@ import type { ChunkSize } from '../rules/pruning.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
+/** Bounds of a step. */
 const STEP_CHUNKS = 256
 const STEP_KEYS = 20_000
 /** A partition without keys that takes more than this is emptied. */

@@ -17,6 +17,8 @@ import type { Queries } from './connection.ts'
 import type { Core } from './core.ts'
 import type { Transaction } from './transactions.ts'
 
+// Dead letters.
+
 /** Copies rejected entries from their chunks, which will be pruned. One that is there stays. */
 export async function writeDeadLetters(
   transaction: Transaction,
@@ -178,6 +180,8 @@ async function removeDeadLetters(
   })
 }
 
+// Quarantine.
+
 /**
  * Elements that are already there, or were dropped, are not stored again. Returns how many were
  * stored.
@@ -250,6 +254,8 @@ export async function dropQuarantined(
 export async function forgetQuarantined({ query }: Transaction, { shard, schema }: Core, before: number) {
   await query(`DELETE FROM ${schema}.quarantine WHERE shard = $1 AND dropped_at < $2`, [shard, before])
 }
+
+// Findings.
 
 /**
  * Stores the new findings of a page chunk. An entry that is not wanted takes no dedup key and is

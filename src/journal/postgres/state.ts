@@ -52,6 +52,7 @@ async function valueOf(
   return row?.value
 }
 
+/** Drops, then puts. */
 export async function writeState(
   { query }: Transaction,
   { shard, schema }: Tables,

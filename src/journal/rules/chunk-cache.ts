@@ -28,6 +28,7 @@ export class ChunkCache {
   readonly #chunks = new Map<Seq, Chunk>()
   #bytes = 0
 
+  /** The chunk that contains this entry. */
   find(seq: Seq): Chunk | undefined {
     for (const chunk of this.#chunks.values()) if (chunk.first <= seq && seq <= chunk.last) return chunk
     return undefined
@@ -50,6 +51,7 @@ export class ChunkCache {
     return chunk
   }
 
+  /** Removes chunks that are no longer pending. */
   release(ackedTo: Seq): void {
     for (const { first, last } of this.#chunks.values()) if (last <= ackedTo) this.forget(first)
   }

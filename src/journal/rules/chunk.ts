@@ -25,6 +25,7 @@ export interface Address {
   readonly replay: boolean
 }
 
+/** A chunk to be written. */
 export interface Put {
   readonly payload: number
   readonly first: Seq
@@ -60,6 +61,7 @@ export function checksum(label: string, pieces: Pieces): number {
   return crc32(pieces.slab, crc32(pieces.columns, crc32(pieces.times, crc32(pieces.types, crc32(label)))))
 }
 
+/** Names a chunk in its checksum. */
 export function label(first: Seq, last: Seq, { source, appendedAt, onlySink, replay }: Address): string {
   return `${first} ${last} ${source} ${appendedAt} ${onlySink ?? ''} ${replay ? 1 : 0}`
 }

@@ -29,6 +29,7 @@ export interface DeadLetterRow {
   replay: number
 }
 
+/** A dead letter for operators. */
 export const deadLetterOf = (row: DeadLetterRow, stream: Stream): DeadLetter => ({
   ...{ id: row.id, sink: row.sink, seq: row.seq, stream },
   ...{ entryId: row.entry_id.toString(), time: row.time.toString(), type: row.type },

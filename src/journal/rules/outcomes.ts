@@ -40,6 +40,7 @@ const FILTERED = 0
 const KNOWN = 1
 const FRESH = 2
 
+/** One outcome per entry. */
 function outcomesOf(count: number, wanted: Uint32Array | undefined, { fresh }: NewEntries): Uint8Array {
   const all = wanted === undefined && fresh === undefined
   const outcomes = new Uint8Array(count).fill(all ? FRESH : wanted === undefined ? KNOWN : FILTERED)

@@ -44,6 +44,7 @@ export class BatchBuilder {
     this.#next = from
   }
 
+  /** of the entry that comes next */
   get next(): Seq {
     return this.#next
   }
@@ -80,6 +81,7 @@ export class BatchBuilder {
     return index === end
   }
 
+  /** Undefined: nothing was added. */
   get batch(): Batch | undefined {
     if (this.isEmpty) return undefined
     const [first, last] = [this.#from, this.#next - 1]

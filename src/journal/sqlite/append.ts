@@ -45,6 +45,7 @@ export function prepareAppend(db: Database) {
   }
 }
 
+/** Splits entries into chunks and puts them at the journal's end, after `lastSeq`. */
 export function putChunks({ chunkStore }: Core, lastSeq: Seq, address: Address, entries: Entries): Put[] {
   const puts: Put[] = []
   for (const chunk of chunksOf(entries))
@@ -146,6 +147,9 @@ export function append(core: Core, statements: AppendStatements, part: Append): 
   applyPut(core, puts)
   return { ...appended, last: pending.lastSeq }
 }
+
+// Data that fills the journal's file to its bound and stays until an operator removes it, and the
+// commands for that.
 
 /** From this fraction of the file on, dead letters and quarantine are named as the cause. */
 const SET_ASIDE_SHARE = 0.25

@@ -96,11 +96,13 @@ export class ChunkStore {
     return builder.batch
   }
 
+  /** One entry, with its chunk. */
   entry(seq: Seq): { readonly slice: ChunkSlice; readonly index: number } | undefined {
     const chunk = this.#chunkAt(seq)
     return chunk && { slice: chunk.slice, index: seq - chunk.first }
   }
 
+  /** Removes chunks from the cache that are no longer pending. */
   release(ackedTo: Seq): void {
     this.#cache.release(ackedTo)
   }

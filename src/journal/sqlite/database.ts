@@ -171,6 +171,7 @@ function refuseStray(path: string): void {
   if (fault !== undefined) throw new ConnectorError('journal_corrupt', fault)
 }
 
+/** Files that this process has open, by identity. */
 const opened = new Map<string, Database>()
 
 function identityOf(path: string): string | undefined {

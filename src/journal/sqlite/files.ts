@@ -125,6 +125,7 @@ const STAMPS = 2 ** (31 - SCHEMA_BITS)
 
 export const schemaIn = (version: number): number => version & (2 ** SCHEMA_BITS - 1)
 
+/** `version` with another schema and the same stamp. */
 export const withSchema = (version: number, schema: number): number =>
   ((version >>> SCHEMA_BITS) << SCHEMA_BITS) | schema
 

@@ -22,6 +22,7 @@ import type { Bounds } from './files.ts'
 /** From this fraction of the volume on, the journal's own file is named as the cause. */
 const FILLING_SHARE = 0.5
 
+/** Size of the file system of `folder`, bytes. */
 export type VolumeBytes = (folder: string) => number
 
 function volumeBytesOf(folder: string): number {
@@ -181,6 +182,7 @@ export class Ballast {
     }
   }
 
+  /** Free space of the disk. */
   get freeBytes(): number {
     return this.#freeBytes(dirname(this.#path))
   }
@@ -284,6 +286,8 @@ export function largestFileBytes(): number {
     return Infinity
   }
 }
+
+// Messages for a journal that cannot grow: the cause, the remedy, and the path; sizes for people.
 
 /** The remedy, in the imperative. `needsStart`: it works only after a restart. */
 interface Remedy {

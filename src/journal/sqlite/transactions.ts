@@ -98,6 +98,7 @@ export class Transactions {
     }
   }
 
+  /** Restarts the running transaction. */
   restart(): void {
     this.#rollback.run()
     this.#begin.run()

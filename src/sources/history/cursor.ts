@@ -26,6 +26,7 @@ export interface RangeRead {
   spentMs?: number
 }
 
+/** An unreadable window that was skipped, to be retried later. */
 export interface Trouble {
   from: number
   to: number
@@ -158,9 +159,11 @@ export function openHistoryCursor(cursor: Cursor, workspace: string, source: Sou
 export const deliverableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>
   timeless ? startAt * 1000 : startUs
 
+/** Nothing of it is wanted. */
 export const isBeforeStart = (cursor: HistoryCursor, { to }: Pick<Trouble, 'to'>): boolean =>
   to * 1000 <= deliverableFromUs(cursor)
 
+/** Its state is stored with the cursor. */
 export const sightingsOf = (cursor: HistoryCursor): Sightings =>
   new Sightings((cursor.sightings ??= freshSightings()))
 

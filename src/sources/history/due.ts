@@ -86,6 +86,7 @@ interface Reread {
   readonly dueAt: number
 }
 
+/** The trailing day that is to be read again first. */
 function nextReread(options: HistoryOptions, cursor: HistoryCursor, now: number): Reread | undefined {
   let first: Reread | undefined
   for (const day of daysToReread(options, cursor, now)) {
@@ -168,11 +169,13 @@ export function beginLive(cursor: HistoryCursor, now: number): RangeRead {
   return rangeReadOver(cursor.openDay, Math.max(now, cursor.openDay + 1), now)
 }
 
+/** The trouble that is due first. */
 function troubleRead({ troubles, boundaryAt }: HistoryCursor, now: number): RangeRead | undefined {
   const [first] = troubles.toSorted((a, b) => a.dueAt - b.dueAt)
   return first && rangeReadOfTrouble(first, boundaryAt, now)
 }
 
+/** A read of a range has ended. */
 export function endRangeRead(
   options: HistoryOptions,
   cursor: HistoryCursor,

@@ -9,6 +9,8 @@ import { lastChunk } from './step.ts'
 import { readTask } from './task.ts'
 import { adoptBoundary, boundaryOf } from './version.ts'
 
+export type { HistoryKind, HistoryOptions } from './step.ts'
+
 const YEAR_MS = 365 * DAY_MS
 /** A normal difference between two clocks; a larger one means that a clock is wrong. */
 const FUTURE_START_MS = MINUTE_MS

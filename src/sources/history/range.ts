@@ -104,6 +104,7 @@ export class HistoryRange implements Source {
     return text === undefined ? undefined : openHistoryCursor(text, workspace, source)
   }
 
+  /** Chooses what this step does, and the window of its entries; undefined: none. */
   #choose(step: RangeStep, isOtherVersion: boolean): { parts: Parts; window: Window | undefined } {
     const { cursor, options } = step
     const task = taskOf(cursor, options.clock.now())
@@ -243,6 +244,7 @@ function freshRangeCursor(
   }
 }
 
+/** The whole span, from its beginning. */
 function readOfSpan({ fromUs, toUs }: JobSpan, now: number): RangeRead {
   return rangeReadOver(Math.floor(fromUs / 1000), Math.ceil(toUs / 1000), now)
 }

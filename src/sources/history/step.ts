@@ -31,6 +31,7 @@ export interface Step {
   readonly signal: AbortSignal
 }
 
+/** One window of one of the tasks. */
 export interface Task {
   readonly kind: 'live' | 'lookback' | 'todo' | 'trouble'
   readonly priority: Priority

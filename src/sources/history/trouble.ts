@@ -42,6 +42,7 @@ export function needsOtherWindow({ failures, proofs }: RangeRead): boolean {
 
 type Faulty = Reading & { readonly fault: Fault }
 
+/** One failure of `window`. */
 export async function* failed(step: Step, task: Task, window: Window, reading: Faulty): Parts {
   const { pending, fault } = reading
   const { kind, error, elements } = fault
@@ -81,6 +82,7 @@ function failedInOrder(step: Step, task: Task, window: Window, reading: Faulty):
   })
 }
 
+/** The elements to quarantine if the window is skipped. */
 const allQuarantined = ({ pending, fault }: Faulty): PageChunk['quarantined'] => [
   ...(pending?.quarantined ?? []),
   ...fault.elements.filter(() => fault.kind !== 'unread'),

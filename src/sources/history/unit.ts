@@ -122,6 +122,8 @@ async function shownOf(
   }
 }
 
+// The server's clock, from the answers of the history: how far it is behind ours.
+
 /** With a larger difference the server's clock is wrong, or a cache answers. */
 const MAX_BEHIND_MS = 30 * DAY_MS
 

@@ -175,6 +175,7 @@ const HASH_BYTES = 16
 /** Columns that the specification names for version 1 rows; a row may have any of them. */
 const COLUMNS = ['Task', 'Client Matter #', 'Documents', 'email', 'source'] as const
 
+/** Derives the ids of the rows of one answer. */
 export class RowNaming implements Naming {
   /** rows without a readable time that were left out, because their window is no day */
   omitted = 0

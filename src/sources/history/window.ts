@@ -39,6 +39,7 @@ export interface Window {
   readonly divisible: boolean
 }
 
+/** The window that a task reads next; undefined if nothing is left. */
 export function windowOf(cursor: HistoryCursor, task: Task): Window | undefined {
   const { kind, rangeRead } = task
   return kind === 'trouble' ? windowOver(cursor, rangeRead.from, rangeRead.to) : nextWindow(cursor, task)
@@ -360,6 +361,7 @@ function isNoEvent({ reason, bytes }: Quarantined, { idKey, timeKey }: SplitterO
   return memberValue(bytes, idKey) === undefined && memberValue(bytes, timeKey) === undefined
 }
 
+/** The elements of one answer that are not known to be malformed. */
 class NoEvents {
   readonly #all = new Map<string, Quarantined>()
 

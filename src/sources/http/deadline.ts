@@ -80,10 +80,12 @@ export class Deadline {
     this.#tether.close()
   }
 
+  /** The elapsed time without pauses. */
   #waited(): number {
     return (this.#pausedSince ?? this.#clock.elapsed()) - this.#pausedMs
   }
 
+  /** Milliseconds until the first limit is exceeded if nothing more arrives. */
   #remainingMs(): number {
     const now = this.#waited()
     const { idleMs, totalMs, wholeBytes, minBytesPerSecond, longestMs = Infinity } = this.#limits

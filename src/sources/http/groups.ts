@@ -70,6 +70,7 @@ class GroupReader {
     yield* this.#groups()
   }
 
+  /** The complete elements of a body that has failed. */
   *completeElements(): Generator<Group> {
     try {
       this.#pushBuffered()
@@ -122,6 +123,8 @@ export class BodySample {
     }
   }
 }
+
+// Buffers a body until it is complete, up to a bound.
 
 /**
  * Undefined if it is larger than `maxBytes`. With a `sample`, which sees every byte, it is still

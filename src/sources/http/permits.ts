@@ -9,6 +9,7 @@ import type { RateLimiter } from './rate-limiter.ts'
 /** A request that waits for several rechecks this often: one may not count it any more. */
 const RECHECK_MS = SECOND_MS
 
+/** The methods of a rate limiter for requests, and for reports. */
 export type RateLimiting = Pick<
   RateLimiter,
   'freeAt' | 'announce' | 'acquire' | 'limited' | 'limitedUntil' | 'used' | 'close'
@@ -91,13 +92,17 @@ async function acquireAll(
   throw refused.reason
 }
 
+// A permit of the limiter of the request's key: a waiting request checks whether the key changed.
+
 const ROTATED = new Error('the key is another one')
 
 interface PermitRequest {
   readonly rateLimiter: Pick<RateLimiting, 'acquire'>
   readonly clock: Pick<Clock, 'sleep'>
   readonly reporter: Pick<StreamReporter, 'state'>
+  /** Reads the current key from its source. */
   readonly currentKey: () => string
+  /** The key can change. */
   readonly mayRotate: boolean
 }
 

@@ -15,6 +15,7 @@ const IN_TRANSIT_MS = 5_000
  */
 const RESERVED_MS = 5 * SECOND_MS
 
+/** By priority. */
 const priorities: readonly Priority[] = ['live', 'lookback', 'job']
 /** The share of the limit that a priority leaves to those before it, beyond its minimum. */
 const shareLeft: Readonly<Record<Priority, number>> = { live: 0, lookback: 0.25, job: 0.4 }
@@ -203,6 +204,7 @@ export class RateLimiter {
     return this.#inFlightOf[priority] + this.#recent.countOf(priority)
   }
 
+  /** The permits that this priority may use beyond its minimum. */
   #maxFor(priority: Priority): number {
     const allowed = this.#allowed
     return allowed - Math.floor(allowed * (this.#options.jobsOnly ? 0 : shareLeft[priority]))
@@ -305,6 +307,7 @@ export class RateLimiter {
     this.#wake = undefined
   }
 
+  /** How long permits stay reserved for announced requests. */
   #reservedMs(): readonly number[] {
     const now = this.#options.clock.elapsed()
     return [...this.#announced.values()].map(({ until }) => until - now).filter((leftMs) => leftMs > 0)
@@ -438,6 +441,7 @@ class RecentAnswers {
     this.#count++
   }
 
+  /** Answers of an earlier process. */
   restore(at: number, count: number): void {
     if (count <= 0) return
     this.#answers.push({ at, count, priority: undefined })

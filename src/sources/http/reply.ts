@@ -47,6 +47,7 @@ const advices: Partial<Record<ErrorCode, string>> = {
   too_large: 'a proxy or the server rejects the request or its answer as too large',
 }
 
+/** For an answer that is no success. */
 export function codeOfStatus(status: number): ErrorCode {
   const code = codes[status]
   if (code) return code
@@ -126,6 +127,8 @@ export function checkType(ask: RequestInfo, reply: HttpReply): void {
   )
 }
 
+// What a failed answer proves about the request: gone, unreadable, or perhaps too much at once.
+
 /**
  * True if the answer may have been too large for a proxy, or for the server itself. It may equally
  * be an outage, so it proves nothing about the content. `begun`: its head had arrived.
@@ -147,6 +150,7 @@ export function isUnreadable(error: unknown): error is ConnectorError {
   return error instanceof ConnectorError && (error.code === 'bad_reply' || error.code === 'too_large')
 }
 
+/** The same error, with the next action. */
 export function withNextStep(error: ConnectorError, next: string): ConnectorError {
   const { code, message, retryAfterMs } = error
   return new ConnectorError(code, `${message}; ${next}`, { cause: error, retryAfterMs })

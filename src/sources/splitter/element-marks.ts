@@ -7,6 +7,7 @@ import { decodeString } from './json-tokens.ts'
 /** No text contains this byte, so no key equals it. */
 const NO_KEY = Uint8Array.of(0xff)
 
+/** Not there. */
 export const NONE = -1
 
 // Offsets into the slab; they are shifted when it moves.
@@ -61,6 +62,7 @@ export class ElementMarks {
   readonly #target: Target
   readonly #targetKey: Uint8Array | undefined
   readonly #keys: readonly Uint8Array[]
+  /** inside the target's array */
   #inTarget = false
   #found = false
 

@@ -60,6 +60,7 @@ export class EntriesBuilder {
     this.#types = new TypeNames(maxEntries)
   }
 
+  /** entries and quarantined elements */
   get size(): number {
     return this.#count + this.#malformed.size
   }
@@ -223,6 +224,7 @@ interface Text {
 
 class TrailingTexts {
   #texts: Text[] = []
+  /** total of all */
   lengthBytes = 0
 
   add(column: number, bytes: Uint8Array): void {

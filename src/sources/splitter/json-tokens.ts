@@ -116,6 +116,8 @@ export class JsonScalar {
   }
 }
 
+// The inside of a JSON string: where plain bytes end, and whether an escape is valid.
+
 const ONES = 0x01010101
 const TWOS = 0x02020202
 const LIMITS = 0x21212121

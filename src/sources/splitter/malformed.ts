@@ -4,6 +4,7 @@ import { createHash, hash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import type { Quarantined } from '../../contracts/source.ts'
 
+/** The part that is kept of an element that is too large. */
 const MAX_QUARANTINED_BYTES = 1024 * 1024
 
 export type Reason = Exclude<Quarantined['reason'], 'unreadable_page'>

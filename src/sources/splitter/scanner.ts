@@ -226,6 +226,8 @@ function badReply(message: string): ConnectorError {
   return new ConnectorError('bad_reply', message)
 }
 
+// The open containers, nested: one byte per level.
+
 /** One byte each: at most 4 MiB. */
 const MAX_LEVELS = 1 << 22
 
@@ -233,9 +235,11 @@ const ARRAY = 0
 const OBJECT = 1
 
 class Levels {
+  /** number of open containers */
   depth = 0
   #kinds = new Uint8Array(1024)
 
+  /** Whether the innermost container is an object. */
   get inObject(): boolean {
     return this.#kinds[this.depth - 1] === OBJECT
   }

@@ -63,6 +63,7 @@ export class Slab {
     return neededFrom
   }
 
+  /** Drops the bytes from `length` on. */
   truncate(length: number): void {
     this.length = length
   }

@@ -35,6 +35,7 @@ export interface SplitterOptions extends EntryLimits {
 /** Limits of an entry, independent of the names of its keys. */
 export type SplitterLimits = Pick<EntryLimits, 'maxDepth' | 'maxEntryBytes'>
 
+/** For the entries of an array. */
 export function openSplitter(options: SplitterOptions): Splitter {
   return new Splitter({ kind: 'array', key: options.arrayKey }, options)
 }
@@ -126,6 +127,7 @@ export class Splitter {
     }
   }
 
+  /** Start of the bytes that are still needed. */
   #neededFrom(): number {
     if (this.#groupStart !== NONE) return this.#groupStart
     const { marks } = this.#elements
@@ -246,6 +248,8 @@ function countLineBreaks(bytes: Uint8Array, start: number, end: number): number 
   for (let i = start; i < end; i++) if (bytes[i] === LF || bytes[i] === CR) count++
   return count
 }
+
+// A body with a single entry, or none, split by the same code as a page.
 
 interface SplitOneOptions extends EntryLimits {
   /**

@@ -33,6 +33,7 @@ export interface Change {
   readonly at?: string | undefined
 }
 
+/** The current state of a project in the list. */
 interface Facts {
   readonly name: string
   readonly flag: boolean | null
@@ -176,6 +177,7 @@ export class Comparison {
     known.sharing = digest
   }
 
+  /** Names of the members whose bytes have changed. */
   #changed({ marks }: Known, facts: Facts): string[] {
     const { fields } = this.#cursor
     const changed: string[] = []

@@ -18,6 +18,7 @@ export interface Principal {
   readonly email: string
 }
 
+/** One project as last reported. */
 export interface Known {
   readonly id: string
   name: string
@@ -63,6 +64,7 @@ export interface Pass {
   at: number
 }
 
+/** The last completed pass. */
 export type Ended = Pick<Pass, 'n' | 'startedUs' | 'seen' | 'repeats' | 'nameless' | 'total'>
 
 export interface VaultCursor {
@@ -84,6 +86,7 @@ export interface VaultCursor {
   projects: Map<string, Known>
 }
 
+/** The part that a plan needs. */
 export type Planned = Pick<VaultCursor, 'pass' | 'last' | 'dueAt'>
 
 export const plannedOf = ({ pass, last, dueAt }: VaultCursor): Planned => ({ pass, last, dueAt })

@@ -30,6 +30,8 @@ export class Digests {
   }
 }
 
+// How ids of the vault are stored, for any length.
+
 /** A UUID has 36. */
 const MAX_ID_LENGTH = 64
 /** A longer id is stored as this many characters and its hash, as long as the longest id. */

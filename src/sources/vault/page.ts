@@ -17,6 +17,7 @@ const ENVELOPE_DEPTH = 4
 const MAX_PAGINATION_BYTES = 4096
 const MAX_ID_BYTES = 1024
 
+/** An element that is not a valid project. */
 interface Malformed {
   /** undefined: no readable id, so the project is unknown */
   readonly id: string | undefined
@@ -114,6 +115,8 @@ function countAt(block: Uint8Array, key: string): number | undefined {
   const text = valueText(memberValue(block, key))
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
 }
+
+// How a page of the project list is requested, in which size, and what an error means.
 
 /** The largest page (spec §4.3), and the smaller sizes for answers that are too large. */
 const PAGE_SIZES = [100, 25, 5, 1] as const

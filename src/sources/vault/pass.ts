@@ -81,6 +81,7 @@ export function addPage(pass: Pass, page: VaultPage, fresh: number, now: number)
 /** More than are usually deleted between two passes. */
 export const isMany = (gone: number, of: number): boolean => gone > 5 && gone * 4 > of
 
+/** Number of pages that may be read before the cursor is written. */
 export function maxUnsavedPages(cursorBytes: number): number {
   return Math.min(MAX_UNSAVED_PAGES, Math.max(1, Math.ceil(cursorBytes / REWRITE_BYTES)))
 }
@@ -121,6 +122,7 @@ function whyUnproven(last: Ended, pass: Pass, newlyMissing: number): Verdict['un
   return steady ? 'none' : 'unsteady'
 }
 
+/** Closes the pass and sets the time of the next one. */
 export function endPass(
   cursor: VaultCursor,
   pass: Pass,

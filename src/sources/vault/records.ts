@@ -26,6 +26,7 @@ interface Subject {
   readonly raw: Uint8Array | undefined
 }
 
+/** Collects records until they are taken as one part. */
 export class Records {
   readonly #out = new ByteWriter()
   #columns: number[] = []
@@ -76,6 +77,7 @@ export class Records {
     this.#times.push(us)
   }
 
+  /** All records so far; empties the collection. */
   take(): Entries {
     if (this.count === 0) return Entries.none
     const bytes = new Uint8Array(this.#out.view())
@@ -157,6 +159,8 @@ function recordId({ workspace, projectId, raw }: Subject, change: Change, ordina
   const hex = digest.toString('hex', 0, 16)
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
+
+// When projects were seen, by the server's clock, and what is new since the last complete pass.
 
 /** A server without a `Date` header may be this far behind our clock. */
 const CLOCK_MARGIN_US = 600_000_000

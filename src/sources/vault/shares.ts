@@ -48,6 +48,7 @@ export function readShares(projectId: string, raw: Uint8Array | undefined): read
 
 interface ShareVisitor {
   share(kind: Principal['kind'], element: Uint8Array): void
+  /** other members of `sharing` */
   other?(key: string, value: Uint8Array): void
 }
 
@@ -173,6 +174,7 @@ export function shareChanges(
   return changes
 }
 
+/** Applies this one change to the known shares. */
 export function applyShare(known: number[], change: ShareChange, tables: Tables): void {
   const { principal } = change.kind === 'removed' ? change : change.share
   const index = tables.principal(principal)

@@ -1,7 +1,7 @@
 // Where the history begins if the clock was wrong at the first start.
 import { expect, test } from 'vitest'
 import { Entries } from '../../../../src/contracts/entries.ts'
-import type { HistoryOptions } from '../../../../src/sources/history/step.ts'
+import type { HistoryOptions } from '../../../../src/sources/history/history.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import { DAY, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
 import { eventsFrom, openHistoryHarness } from './harness.ts'
