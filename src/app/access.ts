@@ -1,4 +1,5 @@
-// Access to one workspace's API, shared by all its readers: its network and its rate limiters.
+// Access to one workspace's API: its network and the rate limiters of its areas, shared by all its
+// readers.
 import { slowText } from '../config/lint.ts'
 import type { Config, WorkspaceConfig } from '../config/schema.ts'
 import type { Journal } from '../contracts/journal.ts'
@@ -71,6 +72,7 @@ export class Access {
     this.#send = warningOfClocks(network.send, clock, log.with({ workspace: about }), onDifference)
   }
 
+  /** A client whose requests count for the given source. */
   client(source: SourceName, reporter: StreamReporter, memory?: MemoryBudget): Client {
     const { environment, instance, budgets } = this.shared
     const area = areaOf[source]
@@ -86,7 +88,10 @@ export class Access {
     })
   }
 
-  /** For a job without a permit: whether a 429 is waited out or its share of the limit, as text too. */
+  /**
+   * What a job of this source waits for if the rate limiter has no permit: the end of a 429, or its
+   * share; and why, as text.
+   */
   rateWait(source: SourceName): { readonly isLimited: boolean; readonly reason: string } {
     const area = areaOf[source]
     const { used, limitedUntil } = this.#rateLimiter(area)
@@ -203,12 +208,18 @@ export interface SharedWithSinks extends Shared {
   readonly memory: MemoryBudget
 }
 
-// Warns if this machine's clock is far from the API server's: requests by time then miss entries.
+// Warns if this machine's clock differs much from the API server's: reading continues, but requests
+// by time then mean another time.
 
 /** A smaller difference does not affect requests by time. */
 const APART_MS = 10 * MINUTE_MS
 
-/** With each answer: by how many ms this clock is ahead, or undefined. @internal for tests */
+/**
+ * Passes every call on. Logs the difference once, and once more when the clocks agree again; with
+ * each answer `onDifference` gets the ms by which this clock is ahead while they differ, otherwise
+ * undefined.
+ * @internal for tests
+ */
 export function warningOfClocks(
   send: Transport,
   clock: Pick<Clock, 'now'>,

@@ -1,4 +1,5 @@
-// The whole daemon; touches neither process nor network before it runs.
+// The whole daemon, built from a parsed configuration; touches neither process nor network before
+// it runs.
 import { resolve } from 'node:path'
 import { journalSettings, journalWorkspaces } from '../config/journal.ts'
 import { sourcesOf } from '../config/schema.ts'
@@ -45,18 +46,29 @@ export interface App {
   readonly taps: Pick<Taps, 'next'>
   /** Backfills and replays: run by `run`, except with `once`. */
   readonly jobs: Jobs
+  /** The comparisons of reconcile. */
   readonly comparing: Comparing
-  /** Rejects with errors that must stop the process. Resolves after `stop`, also with `once`. */
+  /**
+   * Starts every loop; rejects with errors that must stop the process. Resolves after `stop`; with
+   * `once`, `singleRun` reports when to call it.
+   */
   run(): Promise<void>
   singleRun(): SingleRun
+  /** The journal answers. */
   alive(): Promise<boolean>
-  /** Within 8 s even if parts hang. May be called more than once. */
+  /**
+   * Stops reading and sending and closes the journal, within 8 s even if parts hang. May be called
+   * more than once.
+   */
   stop(): Promise<void>
 }
 
 type Open = (options: JournalOptions) => Promise<Journal>
 
-/** Throws ConnectorError if the journal cannot be opened, by `open`. */
+/**
+ * Throws ConnectorError if the journal cannot be opened. `open` is for another journal
+ * implementation, or tests.
+ */
 export async function openApp(
   config: Config,
   environment: Environment,
@@ -150,6 +162,7 @@ function registryOf(
   })
 }
 
+/** The readers of each workspace, with the rate limiters that they share. */
 async function openReadings(parts: Shared, budgets: MemoryBudgets): Promise<readonly Reading[]> {
   const { config, environment, mode, journal } = parts
   const { clock, random } = environment
@@ -180,7 +193,10 @@ async function isAlive({ state }: HasState, clock: Clock): Promise<boolean> {
   }
 }
 
-/** Tells it apart from others that read the same workspace: constant as long as the journal exists. */
+/**
+ * The instance id, which distinguishes it from others that read the same workspace: constant as
+ * long as the journal exists.
+ */
 async function instanceOf({ state }: HasState, { random }: Environment): Promise<string> {
   return (await state.get('instance')) ?? state.putIfAbsent('instance', randomDigits(random, 24))
 }
@@ -199,6 +215,7 @@ const CLOSE_MS = 1_000
 
 interface RunningParts extends Shared {
   readonly readings: readonly Reading[]
+  /** of all readers */
   readonly readers: readonly Reader[]
   readonly sinkDeliveries: readonly SinkDelivery[]
   readonly jobs: StreamJobs

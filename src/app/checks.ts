@@ -1,4 +1,5 @@
-// The checks of `validate --connect`. Opens no journal: a daemon may be using it.
+// The checks of `validate --connect`: does each API answer as one and accept its key; is each sink
+// ready. Opens no journal: a daemon may be using it.
 import { readTextFile } from '../config/files.ts'
 import { reasonOf } from '../config/references.ts'
 import type { Config, SinkConfig, WorkspaceConfig } from '../config/schema.ts'
@@ -31,9 +32,13 @@ import { splitterLimits } from './access.ts'
 import { openSink } from './delivery.ts'
 import type { Environment } from './environment.ts'
 
-// Checked with the reader's own parser: another kind of server may answer 200 and JSON too.
+// Whether an answer has the format that the reader of its area accepts, checked with the reader's
+// own parser: another kind of server may answer 200 and JSON too.
 
-/** Whether it contained anything. Throws ConnectorError `bad_reply` if it has another format. */
+/**
+ * Reads an answer to its end; returns whether it contained anything. Throws ConnectorError
+ * `bad_reply` if it has another format.
+ */
 type AnswerFormat = (answer: Answer, limits: SplitterLimits) => Promise<boolean>
 
 /** The answer of `latest`: one entry, or one of the many forms for none. */
@@ -59,6 +64,7 @@ const historyList =
     return found
   }
 
+/** A page of the vault's list. */
 const projectPage: AnswerFormat = async (answer, limits) => {
   const body = await bufferBody(answer, WHOLE_BODY_BYTES)
   return !body || cutPage(body, limits).projects.length > 0
@@ -67,7 +73,10 @@ const projectPage: AnswerFormat = async (answer, limits) => {
 /** Time limit for all checks of one part. */
 const CHECK_MS = 25_000
 
-/** `instance`: of a daemon that reads the same workspaces, which then knows these requests as its own. */
+/**
+ * Runs all checks in parallel, with one or more results each. `instance`: the id of a daemon that
+ * reads the same workspaces, so that it recognises this request in the audit log as its own.
+ */
 export async function checkConnections(
   config: Config,
   environment: Environment,
@@ -104,7 +113,10 @@ async function bounded(
   }
 }
 
-/** For each area that is read. Shows whether address, key and permission are right. */
+/**
+ * One request for each area that is read, without changing anything. Shows whether address, key and
+ * permission are right.
+ */
 interface Question {
   readonly what: string
   readonly area: keyof WorkspaceConfig['rate_limits']
@@ -112,7 +124,10 @@ interface Question {
   readonly format: AnswerFormat
   /** configuration keys to check if the answer has another format */
   readonly keys: string
-  /** Of an area that answers 404 when empty: whether the paths are right. Absent: a 404 is an error. */
+  /**
+   * The area may be empty, which may also be a 404: then the check shows whether the paths are
+   * right. Absent: a 404 is an error.
+   */
   readonly existsThere?: typeof isAuditThere
   /** advice if the key is accepted but the answer is an error */
   readonly hint?: string
@@ -179,7 +194,10 @@ async function checkApi(
   }
 }
 
-/** With the instance id of a running daemon, that daemon knows the request as its own. */
+/**
+ * The User-Agent of a command: with the instance id of a running daemon, that daemon recognises the
+ * request as its own.
+ */
 export const agentBeside = (
   { version }: Environment,
   command: string,
@@ -236,7 +254,10 @@ async function checkArea(question: Question, asking: Asking): Promise<CheckResul
   }
 }
 
-/** Throws as the client does, and `bad_reply` if it is no answer of this API. */
+/**
+ * Whether the answer contained anything. Throws as the client does, and `bad_reply` if it is no
+ * answer of this API.
+ */
 async function hasContent(
   client: Client,
   { path, format, keys }: Question,
@@ -338,7 +359,10 @@ export class UnreadSecrets {
     ]
   }
 
-  /** Even if it is not needed now. Logs each reason once, and when it is resolved. */
+  /**
+   * Reads each from its source, even if it is not needed now. Logs it once for each reason, and
+   * when it is resolved.
+   */
   look(): void {
     for (const one of this.#rereadables) {
       const { code, about, then } = one

@@ -1,4 +1,5 @@
-// The delivery of one sink: the sink with its networks, its format and its loop.
+// A delivery built from its part of the configuration: the sink with its networks, its format and
+// its loop.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -50,6 +51,7 @@ export interface SinkDelivery extends LoopOptions {
   close(): Promise<void>
 }
 
+/** Which reads are still to come. */
 export type Coming = Pick<LoopOptions, 'nothingMoreComes' | 'nothingDue'>
 
 export function openSinkDelivery(shared: SharedWithSinks, config: SinkConfig, coming: Coming): SinkDelivery {
@@ -113,7 +115,10 @@ const takesObjects = (sink: Sink | ObjectSink): sink is ObjectSink => 'objects' 
 const hashOf = (settings: readonly string[]): string =>
   createHash('sha256').update(settings.join('\n')).digest('hex').slice(0, 16)
 
-/** Of the settings that shape a line: equal hashes, equal bytes. @internal for tests */
+/**
+ * Encoding fingerprint: hash of the settings that shape a line. Equal hashes, equal bytes.
+ * @internal for tests
+ */
 export const lineFingerprint = (
   { format }: Pick<SinkConfig, 'format'>,
   { shape }: Pick<Sink, 'shape'>,
@@ -262,7 +267,8 @@ export function sinkWarningsOf(
   }
 }
 
-// Puts back only dead letters that their sink still wants: others would be filtered, and lost.
+// Puts dead letters back: only those that their sink still wants. Others would be acknowledged as
+// filtered, and lost.
 
 type Why = LeftDeadLetters['why'] | undefined
 
@@ -286,7 +292,10 @@ export async function retryWantedDeadLetters(
   return { count, left: [...left.values()] }
 }
 
-/** As the sink's dispatcher decides, in the same order. Reads bytes only for a deny rule. */
+/**
+ * Applies the same checks as the sink's dispatcher, in the same order. The bytes are read only if
+ * the sink has a deny rule.
+ */
 function whyOf(journal: DeadLetters, config: SinkConfig): (letter: DeadLetter) => Promise<Why> {
   const wanted = entryFilterOf(config)
   const denied = Object.keys(config.deny ?? {}).length > 0 ? deniedBy(config.deny ?? {}) : undefined

@@ -267,6 +267,7 @@ export class Shards {
     return { ...environment, log: environment.log.with({ shard }) }
   }
 
+  /** The run of a shard has ended with an error. */
   async #over(shard: number, error: unknown): Promise<void> {
     if (!isYield(error)) {
       this.#failed.reject(error)

@@ -1,4 +1,5 @@
-// Workspaces with the same key on the same host share one limit (invariant 5).
+// The rate limiters of all workspaces: workspaces with the same key on the same host share one
+// limit (invariant 5).
 import { sharingKey, keyIdOf } from '../config/workspace.ts'
 import type { WorkspaceConfig } from '../config/schema.ts'
 import type { Clock, Random } from '../core/clock.ts'
@@ -59,12 +60,16 @@ export class RateLimiters {
     for (const workspace of workspaces) this.#keysOf(workspace)
   }
 
+  /** The names of the other workspaces that share the limiters of this one. */
   sharedWith(workspace: Asking): readonly string[] {
     const names = sharingKey(workspace, this.#workspaces).map(({ name }) => name)
     return names.filter((name) => name !== workspace.name)
   }
 
-  /** Each then includes requests of an earlier process, or from before a reload. */
+  /**
+   * Loads the limiters requested so far: each then includes requests of an earlier process, or from
+   * before a reload.
+   */
   async load(): Promise<void> {
     const { state, clock } = this.#options
     for (const workspace of this.#workspaces) {
@@ -77,7 +82,10 @@ export class RateLimiters {
     await this.#tidy()
   }
 
-  /** By its current key; with several keys the lowest limit applies. */
+  /**
+   * Counts this workspace's requests to one area, with its current key; with several keys the
+   * lowest limit applies.
+   */
   of(workspace: Asking, area: Area): RateLimiting {
     this.#requested.push([workspace, area])
     return new JointRateLimiter(() => this.#rateLimitersOf(workspace, area), this.#options.clock)
@@ -112,7 +120,10 @@ export class RateLimiters {
     this.#addUser(workspace, key)
   }
 
-  /** Its limiter stays: the key may be used again, and requests may still wait there. */
+  /**
+   * The key's limiter stays unchanged: the key may be used again, and requests may still wait
+   * there, under the limit of its last user.
+   */
   #leave(workspace: Asking, key: string): void {
     this.#counting.get(workspace.name)?.delete(key)
     const users = this.#users.get(key)

@@ -1,4 +1,5 @@
-// The readers of one workspace: one for each enabled source, and those for jobs.
+// The readers of one workspace, built from its part of the configuration: one for each enabled
+// source, and the readers for jobs.
 import { Canary } from '../canary/canary.ts'
 import type { CanaryOptions } from '../canary/canary.ts'
 import { stagesOf } from '../canary/round.ts'
@@ -109,6 +110,7 @@ function auditRange(access: Access, reader: Reader, sentTimes: SentTimes): Range
   }
 }
 
+/** Shared by live reading and jobs of a source. */
 function liveOf({ source: { stream }, log, reporter, wanted, reads, keyWait }: Reader) {
   return { stream, log, reporter, wanted, reads, keyWait }
 }
@@ -170,9 +172,13 @@ function vaultReader(access: Access, { interval }: NonNullable<WorkspaceConfig['
   return access.reader('vault.projects', interval, open)
 }
 
-// The canary of one workspace: how it prompts, and how the readers pass it the entries read.
+// The canary of one workspace, built from its part of the configuration: how it prompts, where its
+// traces are searched, and how the readers pass it the entries read.
 
-/** For a busy minute, a restart, a slow receiver. */
+/**
+ * Added to three times the slowest source's interval and the longest wait of a sink: allows for a
+ * busy minute, a restart, a slow receiver.
+ */
 const TRACE_SLACK_MS = 3_600_000
 
 interface Probe {

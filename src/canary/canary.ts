@@ -1,4 +1,5 @@
-// Sends one tiny prompt at intervals, and records when its traces arrive in the API and each sink.
+// Canary loop: sends one tiny prompt at intervals, and records when its traces arrive, from the API
+// to each sink. It reads only entries that the readers pass to it.
 import { Tether } from '../core/abort.ts'
 import type { Random } from '../core/clock.ts'
 import { believed, randomDigits } from '../core/clock.ts'
@@ -33,7 +34,10 @@ export interface CanaryQuestion {
 export interface CanaryOptions extends JudgeOptions {
   readonly workspace: string
   readonly intervalMs: number
-  /** Resolves to the server's clock (epoch ms), if it sent one. Throws ConnectorError. */
+  /**
+   * Resolves when the answer is complete, with the server's clock (epoch ms) if it sent one. Throws
+   * ConnectorError.
+   */
   readonly ask: (question: CanaryQuestion, signal: AbortSignal) => Promise<number | undefined>
   /** all sources have caught up, except those that cannot read */
   readonly ready: () => Promise<boolean>
@@ -61,7 +65,10 @@ export class Canary {
     this.#failures = new FailureBackoff(() => options.clock.elapsed())
   }
 
-  /** Landed, or known already; none is after `last` in the journal. Never waits or throws. */
+  /**
+   * Entries that landed or were known already; none of them is after `last` in the journal. Never
+   * waits or throws.
+   */
   notice(source: TraceSource, entries: Entries, last: Seq): void {
     const memory = this.#memory
     const round = memory?.round
@@ -78,7 +85,10 @@ export class Canary {
     this.#wake()
   }
 
-  /** Returns the ms until the next call. Throws ConnectorError. */
+  /**
+   * Prompts when due and checks the traces of the last prompt; returns the ms until the next call.
+   * Throws ConnectorError.
+   */
   async step(signal: AbortSignal): Promise<number> {
     this.#noticed = false
     const memory = (this.#memory ??= await this.#load())
@@ -99,7 +109,7 @@ export class Canary {
     return isDue ? NOT_READY_MS : waitMs
   }
 
-  /** Throws only errors that end all loops. */
+  /** Runs until `signal` aborts. Throws only errors that end all loops. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, keyWait } = this.#options
     const stopped = () => signal.aborted

@@ -1,4 +1,5 @@
-// Evaluates a canary's round: which traces are missing, and when it is complete or overdue.
+// Evaluates a canary's round: which traces are missing, and when it is complete or overdue. Reports
+// that to the status registry.
 import type { CanaryTrace, CanaryReporter, StreamReporter } from '../contracts/reporter.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -10,6 +11,7 @@ import type { TraceSource } from './traces.ts'
 export interface JudgeOptions {
   /** a trace that has not arrived this long after its prompt is missing */
   readonly boundMs: number
+  /** the enabled sources */
   readonly sources: readonly TraceSource[]
   /** the sinks that receive a trace, each with the source of the trace it must receive */
   readonly sinks: readonly Destination[]
@@ -64,6 +66,7 @@ export class Judge {
     }
   }
 
+  /** Records when the round is over. */
   judge(memory: CanaryMemory, round: Round): void {
     const { clock, reporter, log, boundMs } = this.#options
     const now = clock.now()

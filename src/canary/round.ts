@@ -68,11 +68,13 @@ export class CanaryStore {
   }
 }
 
-// How far the sinks are with a canary's traces: by position in the journal, and by dead letters.
+// Progress of the sinks with a canary's traces: by their positions in the journal, and by their
+// dead letters.
 
 /** Dead letters examined per step. */
 const PAGE = 1_000
 
+/** A sink and the source of the trace that it must receive. */
 export interface Destination {
   readonly name: string
   readonly source: TraceSource
@@ -90,7 +92,10 @@ export function awaited(round: Round, sinks: readonly Destination[]) {
   })
 }
 
-/** Records in the round the sinks that rejected it for good. */
+/**
+ * The sinks that have acknowledged their trace by now; those that rejected it for good are recorded
+ * in the round.
+ */
 export async function acknowledgedBy(
   round: Round,
   sinks: readonly Destination[],
@@ -126,6 +131,7 @@ export const stageOf = {
   'history.query': 'query',
 } as const satisfies Record<TraceSource, CanaryTrace['stage']>
 
+/** The places for an answered prompt. */
 export function stagesOf(
   sources: readonly TraceSource[],
   sinks: readonly Destination[],

@@ -1,4 +1,5 @@
-// Finds traces of our own prompt: by our User-Agent, by user and time, by the nonce in its text.
+// Finds the traces of our own prompt among the entries of each source: by our User-Agent, by user
+// and time, by the nonce in its text.
 import { TYPE } from '../contracts/entries.ts'
 import type { Entries } from '../contracts/entries.ts'
 import type { Source, SourceName } from '../contracts/source.ts'
@@ -15,7 +16,10 @@ export const isTraceSource = (source: SourceName): source is TraceSource =>
 
 /** Spec §2.2. */
 export const PROMPT_TYPE = 'api:create_query'
-/** A query event this far from its prompt is another's, even with clock differences: not searched. */
+/**
+ * A query event this far from its prompt belongs to another one, even with clock differences: its
+ * text is not searched.
+ */
 const FAR_US = 2 * DAY_US
 
 interface Sought {
@@ -77,7 +81,8 @@ function traceAt(
   return { id: entries.id(index), user: of }
 }
 
-// Shows the parts of a source to an observer once they have landed; no other part knows it.
+// Wraps a source so that its parts are shown to an observer once they have landed; neither the
+// source nor the ingest loop knows it.
 
 /** `last`: none of the entries is after it in the journal. Must not wait. */
 type Notice = (entries: Entries, last: Seq) => void

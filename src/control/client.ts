@@ -1,4 +1,5 @@
-// Asks the daemon that uses a journal, as if the journal were open here.
+// Client of the control socket: queries the daemon that uses a journal, as if the journal were open
+// here.
 import type { SinkDayAccount, KeptDayAccount, PendingStep } from '../contracts/accounts.ts'
 import { lstatSync } from 'node:fs'
 import { request } from 'node:http'

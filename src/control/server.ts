@@ -1,4 +1,5 @@
-// The control socket beside the journal, for its owner only: how commands reach the daemon.
+// The control socket beside the journal: how commands reach the daemon that uses it, independent of
+// its HTTP listener. For its owner only.
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -112,7 +113,10 @@ function closing(server: Server): Promise<void> {
   })
 }
 
-/** Without a socket, which is logged, the daemon runs on: delivery matters more than commands. */
+/**
+ * The journal must be open. If the socket cannot be created, that is logged and the daemon runs
+ * without it: delivery matters more than commands.
+ */
 export async function openControl(options: ControlOptions): Promise<Control> {
   const { journalPath, log } = options
   const without: Control = { close: () => Promise.resolve() }

@@ -1,4 +1,5 @@
-// Batches that the receiver has taken but not confirmed: polled until acknowledged or sent again.
+// Batches that the receiver has taken but not confirmed yet. Each keeps its in-flight record and is
+// polled until it is acknowledged or sent again.
 import type { DayAccount } from '../contracts/accounts.ts'
 import type { InFlight, Rejected, Acknowledgement } from '../contracts/journal.ts'
 import type { Confirmation, Lines, Outcome, Rejection, Sink } from '../contracts/sink.ts'
@@ -75,6 +76,7 @@ export class Unconfirmed {
     this.#add({ inFlight, times: loaded.times.slice(), accounts }, confirmation, signal)
   }
 
+  /** Acknowledges a confirmed batch. */
   async ack(batch: UnconfirmedBatch): Promise<void> {
     const { journal, sink } = this.#options
     const { inFlight, times, accounts } = batch
@@ -110,7 +112,10 @@ export class Unconfirmed {
     return expired
   }
 
-  /** Until one has a result or `withinMs` is over; with `orMore`, or new entries may have arrived. */
+  /**
+   * Resolves when one has a result, after `withinMs`, or when `signal` aborts; with `orMore` also
+   * when new entries may have arrived.
+   */
   async wait(withinMs: number, signal: AbortSignal, orMore = false): Promise<void> {
     const { journal, sink, clock } = this.#options
     const tether = new Tether(signal)
@@ -142,7 +147,10 @@ export class Unconfirmed {
   }
 }
 
-/** For a batch whose lines get results in several tries; after a crash all of it is sent again. */
+/**
+ * The results of a batch whose lines get them in several tries. Kept in memory only: after a crash
+ * the whole batch is sent again.
+ */
 export class LineResults {
   readonly #seqs: Float64Array
   readonly #times: Float64Array
@@ -175,7 +183,8 @@ export class LineResults {
   }
 }
 
-// How far an answer acknowledges a batch, and which part awaits confirmation. Pure.
+// What an answer means for a batch: how far it is acknowledged, and which part awaits confirmation.
+// Pure.
 
 interface AckWithAccounts extends Acknowledgement {
   readonly accounts: readonly DayAccount[]
@@ -223,7 +232,10 @@ interface TakenBatch {
   readonly accounts: readonly DayAccount[]
 }
 
-/** The taken part keeps its in-flight record until it is confirmed. */
+/**
+ * The taken part of the batch, which keeps its in-flight record until it is confirmed, and the part
+ * rejected after it, if there is one.
+ */
 function takenOf(
   sink: string,
   inFlight: InFlight,

@@ -70,7 +70,10 @@ export class BatchDispatcher implements Dispatcher {
     this.#rejectionRun = new RejectionRun(options.sink.name)
   }
 
-  /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same batch again. */
+  /**
+   * One step: sends one batch and acknowledges what the receiver answered for. Throws
+   * ConnectorError if nothing could be acknowledged; the next call sends the same batch again.
+   */
   async step(signal: AbortSignal): Promise<StepResult> {
     if (this.#answered) return this.#recordAnswer(this.#answered, signal)
     for (const inFlight of await this.#leftInFlight.resume(signal)) this.#sendAgain(inFlight)
@@ -129,6 +132,7 @@ export class BatchDispatcher implements Dispatcher {
     return this.#halving.isUnderWay || this.#rejectionRun.isTooLong
   }
 
+  /** Throws what the sink throws. */
   async #inFlightOf({ first, last, lines }: Loaded, signal: AbortSignal): Promise<InFlight> {
     const { sink, shape } = this.#options
     return { first, last, shape, detail: (await sink.prepare?.(lines, signal)) ?? '' }
@@ -296,7 +300,8 @@ export class BatchDispatcher implements Dispatcher {
   }
 }
 
-// The next batch is framed while the last one is in flight: the receiver never waits for us.
+// Prefetch: the next batch is framed while the last one is in flight, so that the receiver never
+// waits for us.
 
 class Prefetch {
   readonly #loader: Loader
@@ -328,14 +333,15 @@ class Prefetch {
     return loaded
   }
 
-  /** It is framed again when it is its turn. */
+  /** Drops the batch: it is framed again when it is its turn. */
   drop(): void {
     const loaded = this.take()
     if (loaded) this.#loader.free(loaded)
   }
 }
 
-// Halves a batch that is refused as a whole, down to a single entry. Then batches grow again.
+// Halves a batch that the receiver refuses as a whole, until a single entry is left.
+// Then batches grow again.
 
 class Halving {
   readonly #options: Pick<DispatcherOptions, 'limits' | 'log'>
@@ -359,13 +365,15 @@ class Halving {
     return undefined
   }
 
+  /** A batch was acknowledged. */
   widen(): void {
     const twice = this.maxEntries * 2
     this.maxEntries = twice < this.#options.limits.maxEntries ? twice : Infinity
   }
 }
 
-// In-flight records of an earlier process: polled if taken, else sent again.
+// In-flight records of an earlier process, handled one after the other: the batch is polled if its
+// receiver has taken it, else sent again.
 
 class LeftInFlight {
   readonly #options: DispatcherOptions
@@ -438,6 +446,7 @@ export class RejectionRun {
     this.#sink = sink
   }
 
+  /** Call once per answer. */
   count({ acknowledged, rejected, retry }: Outcome): void {
     const owns = new Map(rejected.map(({ index, own = false }) => [index, own]))
     const again = new Set(retry?.indices)

@@ -1,4 +1,5 @@
-// Loads the next pending entries as lines, within the sink's memory budget.
+// Loads the next pending entries as lines: reads the journal once enough is there, and frames them
+// within the sink's memory budget.
 import { ID_END, ID_START } from '../contracts/entries.ts'
 import type { Batch, ChunkSlice, TooLarge } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
@@ -51,7 +52,10 @@ export class Loader {
     this.#framing = framingOf(options)
   }
 
-  /** Neither acknowledged nor in flight; or the ms to wait for more. Call `free` for the result. */
+  /**
+   * The oldest entries that are neither acknowledged nor in flight, or the ms to wait for more. The
+   * caller must `free` the result.
+   */
   async load(wish: Wish, signal: AbortSignal): Promise<Loaded | number> {
     const { limits } = this.#options
     const taken = await takeIntoMemory(this.#options, this.#reading(wish), limits.maxBytes, signal)
@@ -100,7 +104,10 @@ export class Loader {
     return journal.pressure().full ? batch : Math.min(waitMs, lookAgainMs)
   }
 
-  /** The range of an in-flight record, whatever the limits are now. `only`: just these of its lines. */
+  /**
+   * The whole range, regardless of the current limits: the batch of an in-flight record. `only`:
+   * just these of its lines.
+   */
   async reload(
     { first, last }: SequenceRange,
     signal: AbortSignal,
@@ -132,7 +139,8 @@ export class Loader {
   }
 }
 
-// Formats and frames a batch into one buffer, in journal order. Pure except for the buffer.
+// A batch as lines: formats and frames each entry into one buffer, in journal order. Pure except
+// for the buffer.
 
 export interface Framing {
   readonly sink: { readonly frame: Frame }
@@ -272,7 +280,8 @@ function frameSlices(
   return { count, last }
 }
 
-// Everything loaded counts in the sink's budget. Keep nothing loaded while waiting for memory.
+// A sink's part of the process's memory budget: everything that it has loaded from the journal is
+// counted there. Keep nothing loaded while waiting for memory.
 
 /** A batch is in memory twice: raw bytes and framed lines. */
 const FORMS = 2

@@ -1,4 +1,5 @@
-// Runs the steps of one sink's dispatcher, waits in between, and decides what an error means.
+// Delivery loop: runs the steps of one sink's dispatcher, waits if there is nothing to do, and
+// decides what an error means.
 import type { ChunkSlice, DeliveryQueue, HasState, Totals } from '../contracts/journal.ts'
 import type { SinkReporter } from '../contracts/reporter.ts'
 import type { Format, Sink } from '../contracts/sink.ts'
@@ -65,7 +66,7 @@ const BLOCKED_TEXT =
 
 const texts = { failed: 'Delivery failed and will be tried again', blocked: BLOCKED_TEXT }
 
-/** Returns how long until the next try. Throws errors that waiting cannot fix. */
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: LoopOptions,
   error: unknown,
@@ -91,11 +92,15 @@ function retryDelayMs({ action, retryAfterMs = 0 }: ConnectorError, count: numbe
   return Math.max(retryAfterMs, backoffMs(count, RETRY, random))
 }
 
-// Probes a receiver at the start: a fault shows before the first entries are due.
+// Probes a receiver at the start, in parallel with deliveries, so that a fault shows before the
+// first entries are due.
 
 const probeTexts = { failed: 'The receiver is not ready and will be asked again', blocked: BLOCKED_TEXT }
 
-/** Until it is ready, or a delivery is over. Throws only errors that end all loops. */
+/**
+ * Runs until the receiver is ready, a delivery is over, or `signal` aborts. Throws only errors that
+ * end all loops.
+ */
 export async function probe(
   { sink, reporter, log, clock, random }: LoopOptions,
   signal: AbortSignal,
@@ -121,7 +126,8 @@ export async function probe(
   }
 }
 
-// The contract between the loop of a sink and its dispatcher, for batches or objects.
+// The contract between the delivery loop of one sink and its dispatcher, for batches or
+// objects.
 
 /**
  * Result of a step. `worked`: something was done, and earlier failures are over. `unproven`:
@@ -133,11 +139,17 @@ export type StepResult = 'worked' | 'unproven' | number
 export interface Dispatcher {
   /** Throws ConnectorError if nothing could be acknowledged; the next call sends the same again. */
   step(signal: AbortSignal): Promise<StepResult>
-  /** ms until collected entries are sent, as of the last step; undefined: nothing is collected. */
+  /**
+   * ms until collected entries are sent, as of the last step; undefined: nothing is collected.
+   * Absent: never collects.
+   */
   readonly collectsForMs?: number | undefined
   /** True while other work than pending entries is left, such as manifests. Absent: never. */
   readonly unfinished?: boolean
-  /** At a stop: records answers until none can arrive or `signal` aborts. Absent: there are none. */
+  /**
+   * At a stop, after the last step: records answers that still arrive, until none can or `signal`
+   * aborts. Absent: there are none.
+   */
   awaitConfirmations?(signal: AbortSignal): Promise<void>
 }
 

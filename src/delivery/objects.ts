@@ -256,7 +256,8 @@ function takePiece(
   return takeIntoMemory(options, read, Math.min(PIECE.maxBytes, rawBytesIn(memory)), signal)
 }
 
-// A range of the journal to send as objects. Keeps counts, no entries.
+// A range of the journal to send as objects: the group of each entry, how much is open and for how
+// long. Keeps counts, no entries.
 
 /** A range is closed before it exceeds this many groups: one object each. */
 const MOST_GROUPS = 64
@@ -358,7 +359,8 @@ export class Contents {
   }
 }
 
-// Writes several objects of a closed range in one pass; for more of them it is read again.
+// Writes a closed range to disk: one pass frames several of its objects in parallel. With more
+// groups than that, the range is read again.
 
 /** Objects written in one pass: each has a compressor. */
 const LOT = 8
@@ -409,6 +411,7 @@ async function pieceOf(
   throw new Error(`The journal lacks entry ${after + 1}, which was not settled`)
 }
 
+/** The objects that one pass writes. */
 class Lot {
   /** Some groups did not fit into this pass. */
   more = false
@@ -473,6 +476,7 @@ class Lot {
   }
 }
 
+/** Writes the framed lines of one piece to disk. */
 async function flush({ object, writer }: Writing): Promise<void> {
   if (writer.length === 0) return
   await object.write(writer.view())

@@ -1,4 +1,5 @@
-// Which entries a sink may receive: its content policy.
+// Which entries a sink may receive: its content policy as settings, and the functions that delivery
+// uses.
 import { createHash } from 'node:crypto'
 import type { ChunkSlice } from '../contracts/journal.ts'
 import { readHashKey } from '../core/secret.ts'
@@ -27,7 +28,10 @@ export interface Policy {
   readonly shapes: readonly string[]
 }
 
-/** Without a key that it needs, each step tries again and throws the error. */
+/**
+ * The policy as `open` returns it. If it needs a key that is not available yet, each step tries
+ * again and throws the error until it is.
+ */
 export function openAfterKeys(
   settings: PolicySettings,
   read: (path: string) => string,
@@ -62,7 +66,8 @@ function detailOf(change: Change): string | number | undefined {
   return change.with === 'truncate' ? change.bytes : undefined
 }
 
-// Without the key of a hash the sink is blocked and sends nothing.
+// Delivery that needs something before it can begin, such as the key of a hash. Until it is there
+// the sink is blocked and sends nothing.
 
 /** @internal for tests */
 export class AfterKeys implements Dispatcher {

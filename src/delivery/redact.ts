@@ -172,7 +172,8 @@ function meantBytes(raw: Uint8Array, at: number, written: number): number {
   return unit < 0x800 ? 2 : 3
 }
 
-// Denied entries: those with a listed value under a listed name. Reads bytes, changes none.
+// Denied entries: those whose top-level member of a name has one of the listed values. Reads bytes,
+// changes none.
 
 /** Listed values by member name. */
 export type Denied = Readonly<Record<string, readonly string[]>>

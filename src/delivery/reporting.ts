@@ -72,7 +72,8 @@ export class DeliveryReports {
   }
 }
 
-// Delays from own time to acceptance, as one mean and count per histogram bucket.
+// Delays from an entry's own time to its acceptance: one mean and count per histogram bucket, so
+// one call per bucket instead of one per entry.
 
 /** The histogram bucket of a delay; the last one has no bound. */
 function bucketOf(delayMs: number): number {
@@ -110,7 +111,8 @@ export function reportAccepted(reporter: SinkReporter, nowMs: number, times: Flo
   reporter.success()
 }
 
-// Results by source and the entries' own UTC day, for the delivery accounts. Pure.
+// Results of a batch's entries by source and the entries' own UTC day: the input of the delivery
+// accounts. Pure.
 
 type AccountColumn = 'accepted' | 'filtered' | 'replayed'
 type Sum = { -readonly [Key in keyof DayAccount]: DayAccount[Key] }

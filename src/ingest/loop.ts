@@ -1,4 +1,5 @@
-// Requests the next page, appends it to the journal, decides what an error means. Only it waits.
+// Ingest loop: requests the next page of a source, appends it to the journal, and decides what an
+// error means. Only the loop waits.
 import type { Append, HasPressure, Intake } from '../contracts/journal.ts'
 import type { StreamReporter } from '../contracts/reporter.ts'
 import type { Appended, Cursor, PageChunk, Source } from '../contracts/source.ts'
@@ -11,7 +12,10 @@ import type { ReadTimes } from './read-times.ts'
 
 /** While the journal is full, it is checked this often for room. */
 const PAUSED_MS = 1_000
-/** So long the socket stays open if the journal fills up in mid-answer; then it is abandoned. */
+/**
+ * If the journal fills up in the middle of an answer, the socket is kept open this long; then the
+ * answer is abandoned.
+ */
 const FULL_WAIT_MS = 30_000
 export interface IngestOptions {
   readonly source: Source
@@ -36,6 +40,7 @@ export interface IngestOptions {
 }
 
 interface IngestResult {
+  /** to continue from */
   readonly cursor: Cursor | undefined
   /** the fault of the page, whose cursor counts it and has landed all the same; undefined: none */
   readonly fault: ConnectorError | undefined
@@ -81,7 +86,10 @@ export async function ingestOnce(
 
 const isGoodEnd = ({ cursor, underWay }: PageChunk): boolean => cursor !== undefined && underWay !== true
 
-/** Waits for room with the socket open: abandoning the answer means requesting all of it again. */
+/**
+ * For a later part of an answer that is partly stored: if there is no room, waits a while with the
+ * socket open, since abandoning it means requesting everything again.
+ */
 async function appendOrWait(
   options: IngestOptions,
   part: PageChunk,
@@ -143,7 +151,10 @@ async function append(
 const dueCount = (throttle: LogThrottle | undefined, amount: number) =>
   throttle ? throttle.next(amount) : amount
 
-/** Ends with `once` when the source has read everything. Throws only errors that end all loops. */
+/**
+ * Reads until `signal` aborts, or, with `once`, until the source has read everything. Throws only
+ * errors that end all loops.
+ */
 export async function runIngest(options: IngestOptions, signal: AbortSignal): Promise<void> {
   const { source, journal, reporter, clock, once, keyWait } = options
   const throttle = () => new LogThrottle(() => clock.elapsed())
@@ -243,7 +254,7 @@ const texts = {
   blocked: 'Reading is blocked until this is fixed; it is retried automatically',
 }
 
-/** Returns how long until the next try. Throws errors that waiting cannot fix. */
+/** Logs the error; returns how long until the next try. Throws errors that waiting cannot fix. */
 function delayAfter(
   { reporter, log, random }: IngestOptions,
   error: unknown,

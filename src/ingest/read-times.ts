@@ -8,7 +8,10 @@ import type { StreamReporter } from '../contracts/reporter.ts'
 export interface ReadTimes {
   /** use instead of the given reporter: it passes everything on */
   readonly reporter: StreamReporter
-  /** For the part's transaction. `good`: it ends a successful read; `gaps`: the number it found. */
+  /**
+   * State written in the part's transaction, without an extra commit. `good`: it ends a successful
+   * read; `gaps`: the number it found.
+   */
   state(good: boolean, gaps: number): readonly StateEntry[]
   /** Reports the state of an earlier process. Call once, before the first read. */
   recall(): Promise<void>

@@ -1,4 +1,5 @@
-// The state of one part: one that fails stays failing during retries, until it succeeds.
+// The state of one part and its fault: a part that fails stays failing during retries, until it
+// succeeds.
 import type { Clock } from '../core/clock.ts'
 import type { Mask } from './log.ts'
 import type { Metrics } from './metrics.ts'

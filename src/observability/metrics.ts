@@ -285,7 +285,10 @@ function withoutUnseen(parts: readonly MetricValues[]): readonly MetricValues[] 
 export const sourceOutcomes = ['new', 'known', 'late', 'quarantined', 'filtered'] as const
 export const sinkOutcomes = ['accepted', 'dead_lettered', 'filtered'] as const
 
-/** Present from the start, so that the first increase is visible. */
+/**
+ * Documented answers of the API and common network errors: present from the start, so that the
+ * first increase is visible.
+ */
 export const expectedCodes = [
   ...(['200', '201', '401', '403', '404', '429', '500'] as const),
   ...(['unreachable', 'timeout', 'tls_invalid'] as const satisfies readonly ErrorCode[]),

@@ -1,4 +1,5 @@
-// The last errors of all parts, for when they are over. Reported messages, never content.
+// The last errors of all parts, so that an error that is over can still be read later. Reported
+// messages, never content.
 import { causeOf } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import type { ConnectorError, ErrorCode } from '../core/errors.ts'

@@ -97,6 +97,7 @@ function counting(soFar: ReadSoFar, metrics: SourceMetrics, own: Own, now: () =>
   }
 }
 
+/** Tracks positions. */
 function positionReports(
   soFar: ReadSoFar,
   metrics: SourceMetrics,
@@ -281,7 +282,10 @@ function lagSeconds({ caughtUp, headUs, cursorUs }: ReadSoFar): number {
   return Math.max(0, (headUs - cursorUs) / 1e6)
 }
 
-/** The head is not read meanwhile: at worst it moved since all was read. */
+/**
+ * While reading is paused the head is not read. At worst it moved since all was read, so the lag
+ * counts from when the next read was due.
+ */
 function pausedLagSeconds(soFar: ReadSoFar, intervalMs: number, now: number): number {
   const { caughtUp, caughtUpAt, cursorUs } = soFar
   const readToMs = Math.max(caughtUpAt, cursorUs / 1000)

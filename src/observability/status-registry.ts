@@ -58,7 +58,10 @@ export interface StatusRegistry {
   sink(name: string, type: string, assurance: () => Assurance, lingerMs?: number): SinkReporter
   /** `intervalMs`: shortest time between two canaries; `expected`: where each is looked for. */
   canary(workspace: string, intervalMs: number, expected: readonly CanaryTrace[]): CanaryReporter
-  /** Reported until another configuration is loaded; undefined: the file is the current one again. */
+  /**
+   * A changed configuration is invalid: reported until another one is loaded, or until undefined
+   * says that the file is the current one again.
+   */
   configRefused(error: ConnectorError | undefined): void
   /** Reports something to fix although no part fails. */
   readonly warn: Warnings['report']

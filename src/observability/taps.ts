@@ -1,4 +1,5 @@
-// Live samples of what a sink was sent: only if the configuration allows it, only while asked for.
+// Live samples of what a sink was sent: only if the configuration allows it, and only while a
+// person looks.
 import { LF } from '../core/bytes.ts'
 import type { Clock } from '../core/clock.ts'
 import { ConnectorError } from '../core/errors.ts'
@@ -30,7 +31,10 @@ export class Taps {
     return observerOf(readers)
   }
 
-  /** Fewer than `limit` if `waitMs` ends first. Throws `misconfigured` if tap is not allowed. */
+  /**
+   * The next lines that the sink takes, at most `limit`; fewer if `waitMs` ends first. Throws
+   * ConnectorError `misconfigured` if the configuration does not allow it.
+   */
   async next(name: string, limit: number, waitMs: number): Promise<readonly Uint8Array[]> {
     const readers = this.#readers.get(name)
     if (!readers)

@@ -1,4 +1,5 @@
-// Sources and sinks as table rows. None of them is known by name.
+// Sources and sinks as table rows: state, last success, lag, limits, counts, and the last error
+// message. No source or sink is known by name.
 import type {
   BackfillStatus,
   ReplayStatus,
@@ -170,6 +171,7 @@ const jobColumns = ['State', 'From', 'To', 'Progress']
 
 type JobStatus = Omit<BackfillStatus, 'new_entries'>
 
+/** Why it is waiting now. */
 function jobNote({ waits_for, wait_reason, error }: JobStatus) {
   if (error) {
     const html = `${verbatim(error.message)} ${soft(`(${escapeHtml(error.code)}, tried again)`)}`
@@ -180,6 +182,7 @@ function jobNote({ waits_for, wait_reason, error }: JobStatus) {
     : ({ kind: 'progress', html: escapeHtml(waitText(waits_for, wait_reason)) } as const)
 }
 
+/** State, span and progress of a job. */
 function jobCells({ from, to, state, progress }: JobStatus, label: string): readonly string[] {
   const tone = { waiting: 'warn', running: 'busy', done: 'good', failing: 'bad' }[state]
   return [

@@ -1,4 +1,5 @@
-// Fetches the page again and updates the open one in place. Plain JavaScript: it is sent unchanged.
+// The browser script: fetches the page again and updates the open one in place. Plain JavaScript,
+// because it is sent unchanged.
 
 /**
  * Changes text, attributes and rows one by one, so that scroll position, selection, focus and

@@ -1,4 +1,5 @@
-// The figures at the top: the last hour, and how full the journal is.
+// The figures at the top: reading, delivery and pending entries of the last hour, and how full the
+// journal is.
 import { sinceText } from '../status.ts'
 import type { StatusReport } from '../status.ts'
 import { numberText, sizeText, spanText } from '../words.ts'

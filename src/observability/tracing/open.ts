@@ -1,4 +1,5 @@
-// Tracing by OpenTelemetry's standard variables. If off, SDK and exporter are not loaded.
+// Whether spans are sent, and where, by OpenTelemetry's standard variables. If off, SDK and
+// exporter are not loaded.
 import type * as Resources from '@opentelemetry/resources'
 import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Sampler, SpanExporter } from '@opentelemetry/sdk-trace'

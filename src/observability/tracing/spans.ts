@@ -1,4 +1,5 @@
-// The spans: names, a closed set of attributes, and outcomes.
+// The spans: names, a closed set of attributes, and outcomes. Between the decorators and the API of
+// OpenTelemetry.
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Link, Span, SpanContext, Tracer } from '@opentelemetry/api'
 import { ConnectorError } from '../../core/errors.ts'
@@ -92,7 +93,8 @@ export async function within<T>(
   }
 }
 
-// The spans of the pages that brought the entries. In memory, with a fixed size.
+// Maps entries to the span of the page that brought them, to link batches across the journal. In
+// memory, with a fixed size.
 
 /** The newest pages; entries of older pages have no link when they are delivered. */
 const MAX_PAGES = 4096

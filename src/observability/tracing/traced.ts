@@ -1,4 +1,5 @@
-// Wraps sources and observes sinks, with one tracer. Loaded only if tracing is on.
+// Adds tracing with one OpenTelemetry tracer: wraps sources, observes sinks. Loaded only if
+// tracing is on.
 import type { Span, Tracer } from '@opentelemetry/api'
 import type { Acknowledgement, Append, DeliveryQueue, Intake } from '../../contracts/journal.ts'
 import type { Transport } from '../../contracts/platform.ts'
@@ -28,7 +29,8 @@ export function tracingOver(tracer: Tracer, close: () => Promise<void>): Tracing
   }
 }
 
-// One span per try of a batch or object, linked to the pages of its entries; its ack is below it.
+// Spans of delivery: one per try of a batch or object, linked to the pages of its entries, with its
+// acknowledgement below.
 
 /** This many tries of a sink are remembered; the acknowledgement of an older one has no parent. */
 const MAX_TRIES = 64

@@ -152,8 +152,43 @@ export function restartAt(cursor: HistoryCursor, now: number, startMs: number): 
 
 /** A copy that a step may change. Throws ConnectorError `journal_corrupt` if it cannot be read. */
 export function openHistoryCursor(cursor: Cursor, workspace: string, source: SourceName): HistoryCursor {
-  return openStored(cursor, { workspace, source, isWhole })
+  return openStored(cursor, { workspace, source, isWhole, upgrade })
 }
+
+/** 0.1.0 had another name for the lookback; an earlier build of it stored more about failing windows. */
+function upgrade({ sweep, ...fields }: Fields): Fields {
+  const { live, lookback = sweep, todo, widths } = fields
+  return {
+    ...fields,
+    live: upgradedRangeRead(live),
+    lookback: upgradedRangeRead(lookback),
+    todo: Array.isArray(todo) ? todo.map(upgradedRangeRead) : todo,
+    widths: Object.fromEntries(
+      Object.entries(fieldsOf(widths) ?? {}).map(([name, width]) => [
+        name === 'sweep' ? 'lookback' : name,
+        upgradedWidth(width),
+      ]),
+    ),
+  }
+}
+
+function upgradedRangeRead(rangeRead: unknown): unknown {
+  if (!areNumbers(rangeRead, 'failures', 'stuck', 'doubts')) return rangeRead
+  const { from, to, at, begunAt, emptyAt } = rangeRead as Fields
+  return {
+    from,
+    to,
+    at,
+    begunAt,
+    failures: 0,
+    proofs: 0,
+    elsewhere: 0,
+    ...(emptyAt !== undefined && { emptyAt }),
+  }
+}
+
+const upgradedWidth = (width: unknown): unknown =>
+  areNumbers(width, 'ms', 'good') && !Object.hasOwn(width as Fields, 'failedTo') ? freshWidth() : width
 
 /** Nothing earlier is delivered, µs. A row without a time is dated with its day's start. */
 export const deliverableFromUs = ({ timeless, startAt, startUs }: HistoryCursor): number =>

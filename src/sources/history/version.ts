@@ -99,6 +99,8 @@ export function openVersions(text: string | undefined): ReadVersions {
   const fields = text === undefined ? undefined : storedFields(text)
   const daysOf = (version: HistoryVersion): readonly Days[] => {
     const list = fields?.[version]
+    // An earlier build stored one range, or null.
+    if (isDays(list)) return [list]
     return Array.isArray(list) && list.every(isDays) ? list : []
   }
   return { v1: daysOf('v1'), v2: daysOf('v2') }

@@ -450,12 +450,19 @@ test('days of which a backfill stored nothing may be read in the other version: 
   expect(await ran('v1', FROM, middle)).toContain('were read as v2')
 })
 
-test('saved versions of past days apply to a new backfill', async () => {
-  const v1 = [
-    [FROM, FROM + DAY],
-    [TO - DAY, TO],
-  ]
-  const versions = JSON.stringify({ v1, v2: [] })
+test.each([
+  ['one range', JSON.stringify({ v1: [FROM, TO], v2: null })],
+  [
+    'several',
+    JSON.stringify({
+      v1: [
+        [FROM, FROM + DAY],
+        [TO - DAY, TO],
+      ],
+      v2: [],
+    }),
+  ],
+])('saved versions of past days apply to a new backfill: %s', async (_, versions) => {
   const harness = await openHistoryHarness()
   await harness.journal.state.put('versions:acme:history.usage', versions)
   const past = pastOf(harness)

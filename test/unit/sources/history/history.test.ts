@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { envelope } from '../../../../src/formats/raw.ts'
 import { ByteWriter } from '../../../../src/core/bytes.ts'
+import { freshHistoryCursor, openHistoryCursor } from '../../../../src/sources/history/cursor.ts'
+import { freshWidth } from '../../../../src/sources/history/width.ts'
 import { historyEvent } from '../../../fakes/history-server.ts'
 import type { HistoryFault, HistoryRequest } from '../../../fakes/history-server.ts'
 import { DAY, driven, HOUR, MINUTE, SECOND, START } from '../../app/audit-harness.ts'
@@ -289,6 +291,22 @@ test.each(['no JSON', '[]', '{"v":2}', '{"v":1}'])(
     expect(() => harness.source.plan(text)).toThrow(/cursor for history.usage of workspace acme/)
   },
 )
+
+test('a cursor that an earlier build stored between failing windows is read on from', async () => {
+  const harness = await openHistoryHarness()
+  const rangeRead = { from: START, to: START + DAY, at: START + DAY / 2, begunAt: START }
+  const width = { ms: DAY / 4, failedMs: DAY, good: 3 }
+  const stored = { ...rangeRead, failures: 2, stuck: 3, doubts: 1 }
+  const earlier = {
+    ...freshHistoryCursor(START + 2 * DAY, START, START),
+    ...{ lookback: undefined, sweep: stored, todo: [stored] },
+    widths: { live: width, sweep: width, backfill: width },
+  }
+  const { lookback, todo, widths } = openHistoryCursor(JSON.stringify(earlier), 'acme', 'history.usage')
+  expect([lookback, ...todo]).toEqual(Array(2).fill({ ...rangeRead, failures: 0, proofs: 0, elsewhere: 0 }))
+  expect(widths).toEqual({ live: freshWidth(), lookback: freshWidth(), backfill: freshWidth() })
+  expect(() => harness.source.plan(JSON.stringify(earlier))).not.toThrow()
+})
 
 test('every instant from the start to now is covered by windows that were read, whatever fails on the way', async () => {
   const random = fc.record({
