@@ -26,7 +26,7 @@ export function withAcked({ position, ahead }: Acknowledged, { first, last }: Se
   return { position: reached, ahead: merged }
 }
 
-/** The first range from `from` on that is neither acknowledged nor busy: the next to take. */
+/** The first range from `from` on that is neither acknowledged nor busy. @internal for tests */
 export function nextFree(
   { position, ahead }: Acknowledged,
   from: Seq,
