@@ -70,18 +70,23 @@ function cached(clock: HttpOptions['clock'], render: Page): Page {
 const asBytes = (answer: Answer): Answer => ({ ...answer, body: Buffer.from(answer.body) })
 
 function pagesOf(options: HttpOptions): ReadonlyMap<string, Page> {
-  const { registry, metrics, config, clock, live, ready } = options
+  // A reload replaces registry and metrics: each request asks for the current ones.
+  const { config, clock, live, ready } = options
   const page = (): Answer => ({
     status: 200,
     type: 'text/html; charset=utf-8',
-    body: renderPage(registry.status(), config?.()),
+    body: renderPage(options.registry.status(), config?.()),
     headers: pageHeaders,
   })
   const status = (): Answer => ({
     status: 200,
     type: 'application/json; charset=utf-8',
-    body: `${JSON.stringify(registry.status())}\n`,
+    body: `${JSON.stringify(options.registry.status())}\n`,
   })
+  const figures = async (): Promise<Answer> => {
+    const { metrics } = options
+    return { status: 200, type: metrics.contentType, body: await metrics.render() }
+  }
   const livez = async () => {
     // The log has the reason; a probe needs only the result.
     const isLive = await Promise.resolve()
@@ -92,10 +97,7 @@ function pagesOf(options: HttpOptions): ReadonlyMap<string, Page> {
   return new Map<string, Page>([
     ['/', cached(clock, page)],
     ['/status', cached(clock, status)],
-    [
-      '/metrics',
-      cached(clock, async () => ({ status: 200, type: metrics.contentType, body: await metrics.render() })),
-    ],
+    ['/metrics', cached(clock, figures)],
     ['/livez', livez],
     ['/readyz', () => (ready() ? plain(200, 'ok') : plain(503, 'the loops have not started yet'))],
   ])
