@@ -32,7 +32,7 @@ const slow = [
   'test/e2e/{large-entries,files-after-kill,fronts}.test.ts',
   'test/unit/sources/{audit/{lookback,outage},history/ends,vault/vault}.test.ts',
   'test/unit/{delivery/{isolation,objects},jobs/history-past}.test.ts',
-  'test/unit/{app/{canary,clocks-apart,unread-secrets},cli/run/{life,reload},core/large}.test.ts',
+  'test/unit/{app/{canary,clocks-apart,unread-secrets},cli/run/life,core/large}.test.ts',
 ]
 
 export default defineConfig({
