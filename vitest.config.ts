@@ -26,7 +26,7 @@ const inRounds = [
   'test/e2e/{kill,kill-acks,kill-areas,replay,history-backfill}.test.ts',
   'test/postgres/{kill,replicas,simulation}.test.ts',
 ]
-const inOneProcess = ['unit', 'contract', 'conformance']
+const unitFolders = ['unit', 'contract', 'conformance']
 /** Of `npm run test:long` alone, and of the project `unit`: those that take longest. */
 const slow = [
   'test/e2e/{large-entries,files-after-kill,fronts}.test.ts',
@@ -42,9 +42,9 @@ export default defineConfig({
     maxConcurrency: availableParallelism(),
     projects: [
       // `npm test`: unit without what takes longest. Files share a worker's modules: a quarter of the time was loading them again.
-      suite('quick', inOneProcess, 60_000, { exclude: slow, isolate: false }),
+      suite('quick', unitFolders, 60_000, { exclude: slow, isolate: false }),
       // The timeout is only a guard against tests that hang: on a busy machine, starting a process takes ten times as long.
-      suite('unit', inOneProcess, 60_000, { isolate: false }),
+      suite('unit', unitFolders, 60_000, { isolate: false }),
       suite('simulation', ['simulation'], 900_000),
       suite('e2e', ['e2e'], 600_000, { exclude: slow }),
       suite('long', [], 900_000, {

@@ -209,8 +209,8 @@ export function loadConfig(file: string, context: References): Config {
   return loaded.config
 }
 
-// What `journal.postgres` excludes: judged by the text of the file, since a default hides what was
-// set, and a resolved value what it came from.
+// What cannot be set beside `journal.postgres`. Checked in the text of the file: the parsed values
+// no longer show whether a key was set, or which variable a path came from.
 
 const POSTGRES: Path = ['journal', 'postgres']
 

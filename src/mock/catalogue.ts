@@ -89,7 +89,7 @@ const weighted: readonly (readonly [type: string, weight: number])[] = [
 /** @internal for tests */
 export const documentedTypes: readonly string[] = weighted.slice(0, -3).map(([type]) => type)
 
-/** Each type as often as its weight says. */
+/** Each type, repeated by its weight. */
 const lots = weighted.flatMap(([type, weight]) => Array<string>(weight).fill(type))
 
 /** The type for `chance` in [0, 1). */

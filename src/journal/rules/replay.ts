@@ -10,11 +10,11 @@ import type { Acknowledged, PendingEntries, SinkState } from './acknowledgement.
 import { payloadBytes } from './chunk.ts'
 import type { ChunkSize } from './pruning.ts'
 
-/** Bounds of a step. */
+/** Bounds of a step: with SQLite it runs on the main thread. */
 export const STEP_CHUNKS = 64
 const STEP_BYTES = 2 * TRANSACTION_BYTES
 
-/** Of the entries of one range: all. */
+/** No limits: a range is read whole. */
 export const everything = { maxEntries: Infinity, maxBytes: Infinity }
 
 /** Throws ConnectorError `misconfigured` if the journal has no such sink. */

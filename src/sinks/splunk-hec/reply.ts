@@ -191,7 +191,7 @@ const notOurs: Meaning = [
 
 const statusRule = (status: number): Meaning => (status < 300 ? notOurs : meaningOfStatus(status, statuses))
 
-/** For an answer that is not from HEC: another server's word on keys and paths says nothing. */
+/** For an answer that is not from HEC: it proves nothing about our token or path. */
 function foreign({ status, otherServer }: HecReply): Meaning {
   const rule = statusRule(status)
   return otherServer !== undefined && actionOf(rule[0]) === 'block' ? ['misconfigured', otherServer] : rule
